@@ -42,7 +42,10 @@ function hasTitle(file: string, title: string): boolean {
 }
 
 it('docs/guides/events.md has a row for each type of event', () => {
-  const rows = read('docs/guides/events.md').match(/^\| `[a-z_]+\..*$/gm)?.join('\n') ?? '';
+  const rows =
+    read('docs/guides/events.md')
+      .match(/^\| `[a-z_]+\..*$/gm)
+      ?.join('\n') ?? '';
   const missing = EVENT_TYPES.filter((type) => {
     const [group] = type.split('.');
     return !rows.includes(`\`${type}\``) && !rows.includes(`\`${group}.\` and a`);

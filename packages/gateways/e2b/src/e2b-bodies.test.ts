@@ -34,7 +34,7 @@ describe('a call of Connect', () => {
     post(path, { ...boxes.headers(box, BOX), 'content-type': type, ...fields }, body);
   const wide = (values: number) => JSON.stringify({ path: '/', more: Array(values).fill(1) });
 
-  it('has at most 8 MiB, and is never decompressed', async () => {
+  it('a call of Connect has at most 8 MiB, and is never decompressed', async () => {
     const padded = (bytes: number) => JSON.stringify({ path: '/workspace' }).padEnd(bytes);
     assert.equal((await call(STAT, 'application/json', padded(8 * MEBIBYTE))).status, 200);
     assert.equal((await call(STAT, 'application/json', padded(8 * MEBIBYTE + 1))).status, 413);
@@ -44,12 +44,12 @@ describe('a call of Connect', () => {
     assert.equal((await call(STAT, 'application/grpc-web+json', padded(64))).status, 415);
   });
 
-  it('may have fields that this version does not know', async () => {
+  it('a call of Connect may have fields that this version does not know', async () => {
     const body = JSON.stringify({ path: '/workspace', more: { of: ['a newer version'] } });
     assert.equal((await call(STAT, 'application/json', body)).status, 200);
   });
 
-  it('has at most 100,000 values and 256 levels, in one message and in each of a stream', async () => {
+  it('a call of Connect has at most 100,000 values and 256 levels, in one message and in each of a stream', async () => {
     const frame = (text: string) => {
       const head = Buffer.alloc(5);
       head.writeUInt32BE(text.length, 1);
@@ -62,7 +62,7 @@ describe('a call of Connect', () => {
     }
   });
 
-  it('sends no more signs of life than one a second, however long its client asked to wait', async () => {
+  it('a call of Connect sends no more signs of life than one a second, however long its client asked to wait', async () => {
     const text = JSON.stringify({ process: { cmd: 'bash', args: ['sleep 300'] } });
     const head = Buffer.alloc(5);
     head.writeUInt32BE(text.length, 1);
@@ -78,7 +78,7 @@ describe('a form of E2B’s protocol', () => {
   const send = (path: string, form: FormData) =>
     fetch(tenants.server.url + path, { method: 'POST', headers: boxes.headers(box, BOX), body: form });
 
-  it('may leave out the name of its file', async () => {
+  it('a form of E2B’s protocol may leave out the name of its file', async () => {
     const form = new FormData();
     form.append('file', 'without a name');
     assert.equal((await send(PATH, form)).status, 200);
@@ -86,7 +86,7 @@ describe('a form of E2B’s protocol', () => {
     assert.equal(await stored.text(), 'without a name');
   });
 
-  it('has no other field, which would be kept in memory', async () => {
+  it('a form of E2B’s protocol has no other field, which would be kept in memory', async () => {
     for (const type of ['text/plain', 'application/json']) {
       const field = `--X\r\ncontent-disposition: form-data; name="more"\r\ncontent-type: ${type}\r\n\r\n[]\r\n--X--\r\n`;
       const headers = { ...boxes.headers(box, BOX), 'content-type': 'multipart/form-data; boundary=X' };
@@ -102,14 +102,14 @@ it('a file is not read for HEAD', async () => {
 });
 
 describe('what a client of E2B sends as JSON', () => {
-  it('has at most 100,000 values and 256 levels', async () => {
+  it('what a client of E2B sends as JSON has at most 100,000 values and 256 levels', async () => {
     const headers = { 'x-api-key': tenants.keys.whole, 'content-type': 'application/json' };
     for (const more of [JSON.stringify(Array(100_001).fill(1)), deep(257)]) {
       assert.equal((await post('/e2b/v2/sandboxes', headers, `{"templateID":"base","more":${more}}`)).status, 400);
     }
   });
 
-  it('sets no variables in a context that does not say which ones it had', async () => {
+  it('what a client of E2B sends as JSON sets no variables in a context that does not say which ones it had', async () => {
     const refused = await boxes.call(box, {
       port: INTERPRETER,
       path: '/execute',

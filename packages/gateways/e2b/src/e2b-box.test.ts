@@ -48,7 +48,7 @@ describe('an upload by E2B’s protocol', () => {
     'is an empty form': [FORM, '--X--\r\n'],
   };
   for (const [name, [headers, body]] of Object.entries(BROKEN)) {
-    it(`that ${name} is refused, and leaves the file as it was`, async () => {
+    it(`an upload by E2B’s protocol that ${name} is refused, and leaves the file as it was`, async () => {
       assert.equal((await upload(PLAIN, 'as it was')).status, 200);
       const refused = await upload(headers, body);
       assert.equal(refused.status, 400, await refused.text());
@@ -80,7 +80,7 @@ describe('a listing by E2B’s protocol', () => {
     return fetch(tenants.server.url + PATH, { method: 'POST', headers, body });
   }
 
-  it('is sent as its entries arrive, in JSON and in binary', async () => {
+  it('a listing by E2B’s protocol is sent as its entries arrive, in JSON and in binary', async () => {
     const answer = await list('/workspace/listed');
     assert.deepEqual([answer.status, answer.headers.get('content-length')], [200, null]);
     const { entries } = (await answer.json()) as { entries: { path: string; size: string }[] };
@@ -114,7 +114,7 @@ describe('the code interpreter of E2B’s protocol', () => {
   };
 
   for (const [name, request] of Object.entries(OF_CONTEXT)) {
-    it(`refuses ${name} in a context that is unknown, or of another sandbox or organization`, async () => {
+    it(`the code interpreter of E2B’s protocol refuses ${name} in a context that is unknown, or of another sandbox or organization`, async () => {
       const [own, another, foreign] = await Promise.all([
         boxes.create(tenants.keys.whole),
         boxes.create(tenants.keys.whole),
@@ -140,7 +140,7 @@ describe('the code interpreter of E2B’s protocol', () => {
     });
   }
 
-  it('refuses a context whose name is a part of a path', async () => {
+  it('the code interpreter of E2B’s protocol refuses a context whose name is a part of a path', async () => {
     const box = await boxes.create(tenants.keys.whole);
     for (const id of ['.', '..', '../contexts']) {
       const { status } = await boxes.call(box, {
@@ -152,7 +152,7 @@ describe('the code interpreter of E2B’s protocol', () => {
     }
   });
 
-  it('refuses a token that is missing, wrong, or of another sandbox or organization', async () => {
+  it('the code interpreter of E2B’s protocol refuses a token that is missing, wrong, or of another sandbox or organization', async () => {
     const [own, another, foreign] = await Promise.all([
       boxes.create(tenants.keys.whole),
       boxes.create(tenants.keys.whole),

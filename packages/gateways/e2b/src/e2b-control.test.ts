@@ -69,7 +69,7 @@ describe('the lifetime of a sandbox of E2B', () => {
     ['a timeout past the longest session', '/sandboxes/ID/timeout', { timeout: 86_400 }, MINUTE_MS, 1440 * MINUTE_MS],
   ];
   for (const [name, path, body, before, after] of EXTENDS) {
-    it(`after ${name}`, async () => {
+    it(`the lifetime of a sandbox of E2B after ${name}`, async () => {
       const { sandboxID } = await created({ timeout: before / 1000 });
       const { status, body: answer } = await send('POST', path.replace('ID', sandboxID), body);
       assert.ok(status < 300, JSON.stringify(answer));
@@ -78,10 +78,11 @@ describe('the lifetime of a sandbox of E2B', () => {
   }
 
   for (const [name, body] of Object.entries({ none: {}, 'a timeout of 0': { timeout: 0 } })) {
-    it(`is five minutes with ${name}`, async () => endsIn(await created(body), DEFAULT_MS));
+    it(`the lifetime of a sandbox of E2B is five minutes with ${name}`, async () =>
+      endsIn(await created(body), DEFAULT_MS));
   }
 
-  it('may be set often: each timeout overwrites the one before', async () => {
+  it('the lifetime of a sandbox of E2B may be set often: each timeout overwrites the one before', async () => {
     const { sandboxID } = await created();
     for (const timeout of [600, 120, 60, 300, 90]) {
       assert.equal((await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout })).status, 204);
@@ -89,7 +90,7 @@ describe('the lifetime of a sandbox of E2B', () => {
     }
   });
 
-  it('ends early for every server, and a later TTL of /v1 ends it later again', async () => {
+  it('the lifetime of a sandbox of E2B ends early for every server, and a later TTL of /v1 ends it later again', async () => {
     const { sandboxID } = await created({ timeout: 600 });
     await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 120 });
     const path = `/v1/sandboxes/${sandboxID}`;
@@ -106,7 +107,7 @@ describe('the lifetime of a sandbox of E2B', () => {
     assert.equal((await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 60 })).status, 404);
   });
 
-  it('is set with the scope and the organization of the key alone, and each change has its audit event', async () => {
+  it('the lifetime of a sandbox of E2B is set with the scope and the organization of the key alone, and each change has its audit event', async () => {
     const { sandboxID } = await created({ timeout: 600 });
     const path = `/sandboxes/${sandboxID}/timeout`;
     assert.equal((await send('POST', path, { timeout: 60 }, tenants.keys.foreign)).status, 404);
@@ -192,7 +193,7 @@ describe('a list of E2B', () => {
 
   for (const [order, found] of Object.entries({ desc: [3, 2, 1, 0], asc: [0, 1, 2, 3] })) {
     for (const limit of [1, 2, 3, 4]) {
-      it(`has pages of ${limit} in order ${order}, the last without a token`, async () => {
+      it(`a list of E2B has pages of ${limit} in order ${order}, the last without a token`, async () => {
         const pages: number[][] = [];
         for (let token: string | null = ''; token !== null; ) {
           const more: string = token === '' ? '' : `&nextToken=${encodeURIComponent(token)}`;
@@ -215,12 +216,12 @@ describe('a list of E2B', () => {
     'nextToken=x',
     'state=gone',
   ]) {
-    it(`refuses ${query}`, async () => assert.equal((await list(query)).status, 400));
+    it(`a list of E2B refuses ${query}`, async () => assert.equal((await list(query)).status, 400));
   }
 });
 
 describe('metrics of E2B', () => {
-  it('are those of the interval', async () => {
+  it('metrics of E2B are those of the interval', async () => {
     const { sandboxID, startedAt } = await created();
     const start = Math.floor(Date.parse(startedAt) / 1000);
     const count = async (query: string) => {
@@ -280,7 +281,7 @@ describe('fields of a creation', () => {
 });
 
 describe('E2B’s command line', () => {
-  it('lists templates by E2B’s names, with every field', async () => {
+  it('E2B’s command line lists templates by E2B’s names, with every field', async () => {
     for (const path of ['/templates', '/v2/templates']) {
       const { body } = await send('GET', path);
       const names = body.flatMap(({ aliases }: { aliases: string[] }) => aliases);
@@ -295,13 +296,13 @@ describe('E2B’s command line', () => {
     }
   });
 
-  it('finds its team', async () => {
+  it('E2B’s command line finds its team', async () => {
     const { status, body } = await send('GET', '/teams');
     assert.deepEqual([status, body.length, body[0].isDefault], [200, 1, true]);
     assert.match(body[0].teamID, /^org_/);
   });
 
-  it('reads the output of commands as logs, and not those of another organization', async () => {
+  it('E2B’s command line reads the output of commands as logs, and not those of another organization', async () => {
     const { sandboxID } = await created();
     const command = { body: { command: 'print logged' }, idempotencyKey: 'logged' };
     await tenants.call(tenants.keys.whole, 'POST', `/v1/sandboxes/${sandboxID}/commands`, command);

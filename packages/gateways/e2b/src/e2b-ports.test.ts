@@ -76,7 +76,7 @@ describe('a port without a token', () => {
     [{ secure: false, network: { allowPublicTraffic: false } }, false],
   ];
   for (const [body, isPublic] of CREATIONS) {
-    it(`is ${isPublic ? 'served' : 'refused'}, if the sandbox was created with ${JSON.stringify(body)}`, async () => {
+    it(`a port without a token is ${isPublic ? 'served' : 'refused'}, if the sandbox was created with ${JSON.stringify(body)}`, async () => {
       const { sandboxId, token } = await served(body);
       assert.equal((await visit(sandboxId)).status, isPublic ? 200 : 401);
       assert.equal((await visit(sandboxId, { fields: { 'e2b-traffic-access-token': token } })).status, 200);
@@ -87,7 +87,7 @@ describe('a port without a token', () => {
     });
   }
 
-  it('is served at each form of its host, which the app gets', async () => {
+  it('a port without a token is served at each form of its host, which the app gets', async () => {
     const { sandboxId } = await served();
     const forms: NonNullable<Visit['label']>[] = [
       (port, id) => `${port}-${id}`,
@@ -101,7 +101,7 @@ describe('a port without a token', () => {
     assert.equal((await visit(sandboxId, { fields: WEB_SOCKET_UPGRADE })).status, 101);
   });
 
-  it('opens no preview, and needs no room in the quota of previews', async () => {
+  it('a port without a token opens no preview, and needs no room in the quota of previews', async () => {
     const { org, key } = await organization();
     const { sandboxId } = await served({}, key);
     await tenants.operator(`/orgs/${org}/quotas`, { previews: 0 }, 'PATCH');
@@ -111,7 +111,7 @@ describe('a port without a token', () => {
     assert.deepEqual((await tenants.call(key, 'GET', '/v1/previews')).body.data, []);
   });
 
-  it('gives the app no token, whichever a client sends', async () => {
+  it('a port without a token gives the app no token, whichever a client sends', async () => {
     const { sandboxId, token } = await served();
     for (const sent of [token, 'x', (await served()).token]) {
       const fields = { 'e2b-traffic-access-token': sent, 'x-access-token': token, 'x-own': 'kept' };
@@ -121,7 +121,7 @@ describe('a port without a token', () => {
     }
   });
 
-  it('is refused in every other sandbox, and at ports that are none', async () => {
+  it('a port without a token is refused in every other sandbox, and at ports that are none', async () => {
     const { key } = await organization();
     const body = { template: 'python-node' };
     const { sandbox } = (await tenants.call(key, 'POST', '/v1/sandboxes', { body, idempotencyKey: 'plain' })).body;
@@ -133,7 +133,7 @@ describe('a port without a token', () => {
     for (const port of [0, 65_536, 99_999]) assert.equal((await visit(sandboxId, { port })).status, 401, `${port}`);
   });
 
-  it('needs a key that may open previews, and ends with it', async () => {
+  it('a port without a token needs a key that may open previews, and ends with it', async () => {
     const { org, key } = await organization();
     const scopes = SCOPES.filter((scope) => scope !== 'preview:create');
     const lesser = (await tenants.operator('/keys', { org, scopes })).key.secret;
@@ -145,7 +145,7 @@ describe('a port without a token', () => {
     assert.equal((await visit(sandboxId)).status, 401);
   });
 
-  it('is refused once the sandbox has ended', async () => {
+  it('a port without a token is refused once the sandbox has ended', async () => {
     const { sandboxId } = await served();
     await tenants.call(tenants.keys.whole, 'DELETE', `/v1/sandboxes/${sandboxId}`);
     assert.equal((await visit(sandboxId)).status, 401);
@@ -153,7 +153,7 @@ describe('a port without a token', () => {
     await eventually(async () => (await visit(short.sandboxId)).status === 401, { because: 'the lifetime is over' });
   });
 
-  it('is in the audit log once, with the key that has published it', async () => {
+  it('a port without a token is in the audit log once, with the key that has published it', async () => {
     const { key, keyId } = await organization();
     const { sandboxId } = await served({}, key);
     await served({ network: { allowPublicTraffic: false } }, key);

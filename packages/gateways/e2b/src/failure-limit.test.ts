@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { FailureLimit } from './failure-limit.ts';
 
-it('refuses an address that failed too often, for as long as it takes, and no other', () => {
+it('the limit of failures refuses an address that failed too often, for as long as it takes, and no other', () => {
   let now = 1000;
   const limit = new FailureLimit(() => now);
   for (let count = 0; count < 20; count++) {
@@ -15,7 +15,7 @@ it('refuses an address that failed too often, for as long as it takes, and no ot
   assert.equal(limit.waitMs('one'), 0);
 });
 
-it('refuses all addresses when they fail too often together', () => {
+it('the limit of failures refuses all addresses when they fail too often together', () => {
   let now = 1000;
   const limit = new FailureLimit(() => now);
   for (let count = 0; count < 100; count++) limit.failed(`address ${count}`);

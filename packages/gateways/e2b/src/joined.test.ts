@@ -9,7 +9,7 @@ async function collected(texts: AsyncGenerator<string>): Promise<string[]> {
 }
 
 describe('texts of a stream', () => {
-  it('that are there at once are joined, and one that comes later is sent by itself', async () => {
+  it('texts of a stream that are there at once are joined, and one that comes later is sent by itself', async () => {
     let open = () => {};
     const later = new Promise<void>((resolve) => {
       open = resolve;
@@ -28,7 +28,7 @@ describe('texts of a stream', () => {
     assert.equal((await texts.next()).done, true);
   });
 
-  it('come before the failure that follows them', async () => {
+  it('texts of a stream come before the failure that follows them', async () => {
     const texts = joined(
       (async function* () {
         yield 'a';
@@ -39,5 +39,5 @@ describe('texts of a stream', () => {
     await assert.rejects(texts.next(), /broken/);
   });
 
-  it('may be none', async () => assert.deepEqual(await collected((async function* () {})()), []));
+  it('texts of a stream may be none', async () => assert.deepEqual(await collected((async function* () {})()), []));
 });

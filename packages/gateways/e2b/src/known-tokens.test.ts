@@ -20,7 +20,7 @@ function signedBy(token: string, path = '/tmp/file'): SignedFile {
 }
 
 describe('tokens that this server knows', () => {
-  it('are found by what they have signed, and found again without a search', async () => {
+  it('tokens that this server knows are found by what they have signed, and found again without a search', async () => {
     const tokens = tokensOf();
     const token = issueAccessToken(access('org', 1), tokens);
     const file = signedBy(token);
@@ -37,7 +37,7 @@ describe('tokens that this server knows', () => {
     }
   });
 
-  it('are issued again for the same sandbox, so that a client that asks often displaces none', async () => {
+  it('tokens that this server knows are issued again for the same sandbox, so that a client that asks often displaces none', async () => {
     const tokens = tokensOf();
     const file = signedBy(issueAccessToken(access('quiet', 1), tokens));
     const issued = new Set(Array.from({ length: 10_000 }, () => issueAccessToken(access('busy', 2), tokens)));
@@ -45,7 +45,7 @@ describe('tokens that this server knows', () => {
     assert.deepEqual(await tokens.search(file), access('quiet', 1));
   });
 
-  it('of an organization with few of them are not displaced by those of one with many', async () => {
+  it('tokens that this server knows of an organization with few of them are not displaced by those of one with many', async () => {
     const tokens = tokensOf();
     const files = Array.from({ length: 10 }, (_, sandbox) =>
       signedBy(issueAccessToken(access('quiet', sandbox), tokens)),

@@ -6,7 +6,7 @@ import { it } from 'node:test';
 import pino from 'pino';
 import { HELD, NewerClients } from './newer-clients.ts';
 
-it('notes a client of an unknown newer version once, and no other client', () => {
+it('the log notes a client of an unknown newer version once, and no other client', () => {
   const lines: string[] = [];
   const clients = new NewerClients(pino({}, { write: (line) => void lines.push(line) }));
   const [major, minor] = HELD.js ?? [0, 0];
@@ -24,7 +24,7 @@ it('notes a client of an unknown newer version once, and no other client', () =>
   assert.equal(lines.length, 100);
 });
 
-it('holds the versions that the tests install', () => {
+it('the table holds the versions that the tests install', () => {
   const folder = dirname(dirname(createRequire(import.meta.url).resolve('e2b')));
   const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   assert.ok(version.startsWith(`${HELD.js?.join('.')}.`), version);

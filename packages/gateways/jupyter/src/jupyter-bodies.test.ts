@@ -86,7 +86,7 @@ describe('a kernel is started', () => {
     '{"name":"python3","env":null}',
     '{"name":"python3","extra":1}',
   ]) {
-    it(`by the body ${body}`, async () => {
+    it(`a kernel is started by the body ${body}`, async () => {
       const { status, body: kernel } = await send('POST', '/api/kernels', { body });
       assert.deepEqual([status, kernel.name], [201, 'python3']);
       await end(`/api/kernels/${kernel.id}`);
@@ -94,14 +94,14 @@ describe('a kernel is started', () => {
   }
 
   for (const body of ['[]', '5', '"python3"', '{"name":7}', HALF, '   ', `\ufeff${NAMED}`, '{"env":[]}']) {
-    it(`but not by the body ${JSON.stringify(body)}, which is refused in Jupyter’s form`, async () => {
+    it(`a kernel is started but not by the body ${JSON.stringify(body)}, which is refused in Jupyter’s form`, async () => {
       const refused = await send('POST', '/api/kernels', { body });
       assert.equal(refused.status, 400);
       assert.ok(refused.body.message);
     });
   }
 
-  it('but not by bytes that are no UTF-8, or more than a mebibyte of them', async () => {
+  it('a kernel is started but not by bytes that are no UTF-8, or more than a mebibyte of them', async () => {
     const latin = Buffer.from('{"name":"python3\xe4"}', 'latin1').toString('latin1');
     const headers = { authorization: `token ${tenants.keys.whole}`, 'content-type': 'text/plain' };
     const url = `${tenants.server.url}/jupyter/api/kernels`;
@@ -122,7 +122,7 @@ const IGNORED: readonly Sending[] = [
 
 describe('a request that needs no body', () => {
   for (const sending of IGNORED) {
-    it(`may have any: ${JSON.stringify(sending)}`, async () => {
+    it(`a request that needs no body may have any: ${JSON.stringify(sending)}`, async () => {
       assert.equal((await send('POST', `/api/kernels/${kernelId}/interrupt`, sending)).status, 204);
       const { status, body } = await send('POST', `/api/kernels/${kernelId}/restart`, sending);
       assert.deepEqual([status, body.id], [200, kernelId]);
@@ -148,7 +148,7 @@ describe('a session is opened', () => {
     { type: 'file', name: '', kernel },
     { type: null, kernel },
   ].entries()) {
-    it(`by the body ${JSON.stringify(body)}`, async () => {
+    it(`a session is opened by the body ${JSON.stringify(body)}`, async () => {
       const path = `${index}.ipynb`;
       const sent = JSON.stringify({ path, type: 'notebook', ...body });
       const { status, body: session } = await send('POST', '/api/sessions', { type: 'text/plain', body: sent });
@@ -165,7 +165,7 @@ describe('a session is opened', () => {
   });
 
   for (const body of ['', 'null', '{"type":"notebook"}', '{"path":null,"type":"notebook"}', '{"path":7}', '[]']) {
-    it(`but not by the body ${JSON.stringify(body)}`, async () => {
+    it(`a session is opened but not by the body ${JSON.stringify(body)}`, async () => {
       assert.equal((await send('POST', '/api/sessions', { body })).status, 400);
     });
   }
@@ -202,7 +202,7 @@ describe('the calls of programs, as they send them', () => {
     ],
   };
   for (const [program, calls] of Object.entries(PROGRAMS)) {
-    it(`of ${program} leave no kernel`, async () => {
+    it(`the calls of programs, as they send them of ${program} leave no kernel`, async () => {
       let id = '';
       for (const [method, path, sending] of calls) {
         const { status, body } = await send(method, path.replace('ID', id), sending);
@@ -221,7 +221,7 @@ describe('the kernel of a session', () => {
   const idsOf = async (what: string) => (await send('GET', `/api/${what}`)).body.map(({ id }: { id: string }) => id);
 
   for (const kernel of [{ name: 'javascript' }, { id: null, name: 'python3' }]) {
-    it(`is changed by ${JSON.stringify(kernel)}: the session stays, and the former kernel ends`, async () => {
+    it(`the kernel of a session is changed by ${JSON.stringify(kernel)}: the session stays, and the former kernel ends`, async () => {
       const session = await open('changed.ipynb');
       const { status, body } = await patch(session.id, { kernel });
       assert.deepEqual(
@@ -242,7 +242,7 @@ describe('the kernel of a session', () => {
     });
   }
 
-  it('is found at a server that did not change it', async () => {
+  it('the kernel of a session is found at a server that did not change it', async () => {
     const { body: first } = await send('POST', '/api/kernels');
     const id = `session-of-${first.id}`;
     const { body: changed } = await patch(id, { kernel: { name: 'javascript' } });
@@ -269,7 +269,7 @@ describe('the kernel of a session', () => {
     }
   });
 
-  it('is changed to one that exists, by its id', async () => {
+  it('the kernel of a session is changed to one that exists, by its id', async () => {
     const session = await open('moved.ipynb');
     const { body: other } = await send('POST', '/api/kernels');
     const { body } = await patch(session.id, { kernel: { id: other.id } });
@@ -288,7 +288,7 @@ describe('the kernel of a session', () => {
     [{ kernel: { id: null } }, 'p.ipynb', 'n', 'notebook'],
     [{}, 'p.ipynb', 'n', 'notebook'],
   ] as const) {
-    it(`stays when a client sends ${JSON.stringify(change)}`, async () => {
+    it(`the kernel of a session stays when a client sends ${JSON.stringify(change)}`, async () => {
       const session = await open('p.ipynb');
       const { status, body } = await patch(session.id, change);
       assert.deepEqual([status, body.id, body.path, body.name, body.type], [200, session.id, path, name, type]);
@@ -297,7 +297,7 @@ describe('the kernel of a session', () => {
     });
   }
 
-  it('stays when the other does not exist or cannot start', async () => {
+  it('the kernel of a session stays when the other does not exist or cannot start', async () => {
     const session = await open('kept.ipynb');
     for (const kernel of [{ name: 'cobol' }, { name: 'python3-none' }, { id: 'none' }]) {
       assert.equal((await patch(session.id, { kernel })).status, 404);
@@ -306,7 +306,7 @@ describe('the kernel of a session', () => {
     await end(`/api/sessions/${session.id}`);
   });
 
-  it('may have another session beside it, as a console beside a notebook', async () => {
+  it('the kernel of a session may have another session beside it, as a console beside a notebook', async () => {
     const session = await open('beside.ipynb');
     const body = JSON.stringify({ path: 'console-1', type: 'console', kernel: { id: session.kernel.id } });
     const { body: console } = await send('POST', '/api/sessions', { body });
@@ -319,7 +319,7 @@ describe('the kernel of a session', () => {
     assert.equal((await send('GET', `/api/sessions/${console.id}`)).status, 404);
   });
 
-  it('is changed by nobody else, who learns nothing of the session', async () => {
+  it('the kernel of a session is changed by nobody else, who learns nothing of the session', async () => {
     const session = await open('own.ipynb');
     await patch(session.id, { kernel: { name: 'javascript' } });
     const foreign = { authorization: `token ${tenants.keys.foreign}` };

@@ -18,7 +18,7 @@ before(async () => {
 after(() => tenants.close());
 
 describe('the API of the kernel gateway', () => {
-  it('ends a kernel with the sandbox that was created for it, and disconnects its clients', async () => {
+  it('the API of the kernel gateway ends a kernel with the sandbox that was created for it, and disconnects its clients', async () => {
     const { status, body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
     assert.equal(status, 201);
     const channels = await jupyter.open(kernel.id);
@@ -34,7 +34,7 @@ describe('the API of the kernel gateway', () => {
     assert.equal(body.sandbox.status, 'destroyed');
   });
 
-  it('opens a context of a sandbox that exists, and leaves the sandbox', async () => {
+  it('the API of the kernel gateway opens a context of a sandbox that exists, and leaves the sandbox', async () => {
     const sandboxId = await tenants.createSandbox(tenants.keys.whole);
     const { body: kernel } = await jupyter.post('/api/kernels', { name: `javascript@${sandboxId}` });
     assert.equal(kernel.name, `javascript@${sandboxId}`);
@@ -46,7 +46,7 @@ describe('the API of the kernel gateway', () => {
     assert.notEqual(body.sandbox.status, 'destroyed');
   });
 
-  it('keeps a session by the path of its notebook', async () => {
+  it('the API of the kernel gateway keeps a session by the path of its notebook', async () => {
     const body = { path: 'a.ipynb', name: 'a', type: 'notebook', kernel: { name: 'python3' } };
     const { body: session } = await jupyter.post('/api/sessions', body);
     assert.equal(session.kernel.name, 'python3');
@@ -69,7 +69,7 @@ describe('the API of the kernel gateway', () => {
 
 describe('the channels of a kernel', () => {
   for (const protocol of [undefined, OFFSETS]) {
-    it(`carry messages in ${protocol ?? 'JSON'}`, async () => {
+    it(`the channels of a kernel carry messages in ${protocol ?? 'JSON'}`, async () => {
       await using channels = await jupyter.open(kernelId, { protocol });
       assert.equal(channels.protocol, protocol ?? '');
       const info = await channels.ask('kernel_info_request');
@@ -81,7 +81,7 @@ describe('the channels of a kernel', () => {
     });
   }
 
-  it('take messages without a channel and with a number as date, as jupyter_server sends them', async () => {
+  it('the channels of a kernel take messages without a channel and with a number as date, as jupyter_server sends them', async () => {
     await using channels = await jupyter.open(kernelId);
     const send = (msg_type: string, sent: object) => {
       const header = { msg_id: msg_type, msg_type, session: 's', username: 'u', date: 1.5, version: '5.4' };
@@ -96,7 +96,7 @@ describe('the channels of a kernel', () => {
     assert.equal((await cell).stdout, 'Ada\n');
   });
 
-  it('show all clients what a cell prints, and answer the one that sent it', async () => {
+  it('the channels of a kernel show all clients what a cell prints, and answer the one that sent it', async () => {
     await using one = await jupyter.open(kernelId);
     await using two = await jupyter.open(kernelId);
     await one.execute('print for all');
@@ -120,7 +120,7 @@ describe('the channels of a kernel', () => {
     assert.equal((await channels.execute('value 2')).result?.['text/plain'], '2');
   });
 
-  it('give a client that lost its connection what it missed', async () => {
+  it('the channels of a kernel give a client that lost its connection what it missed', async () => {
     const session = 'a-session';
     const lost = await jupyter.open(kernelId, { session });
     const id = lost.send('execute_request', { code: 'print began\nhang' });
@@ -141,7 +141,7 @@ describe('the channels of a kernel', () => {
     assert.ok(again.messages.some(({ header }) => header.msg_type === 'error'));
   });
 
-  it('give a client that connects again the place of its former connection', async () => {
+  it('the channels of a kernel give a client that connects again the place of its former connection', async () => {
     const session = 'another-session';
     const connections = async () => (await jupyter.get(`/api/kernels/${kernelId}`)).body.connections;
     await using former = await jupyter.open(kernelId, { session });
@@ -158,7 +158,7 @@ describe('the channels of a kernel', () => {
     assert.equal(await connections(), 1);
   });
 
-  it('ask the kernel about code and pass on its reply', async () => {
+  it('the channels of a kernel ask the kernel about code and pass on its reply', async () => {
     await using channels = await jupyter.open(kernelId);
     const content = { code: 'zi', cursor_pos: 2 };
     assert.deepEqual((await channels.ask('complete_request', content)).asked, content);
@@ -173,7 +173,7 @@ describe('the channels of a kernel', () => {
     assert.deepEqual((await javascript.ask('comm_info_request')).comms, {});
   });
 
-  it('answer on the control channel while a run of another client keeps the kernel busy', async () => {
+  it('the channels of a kernel answer on the control channel while a run of another client keeps the kernel busy', async () => {
     const { body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
     await using channels = await jupyter.open(kernel.id);
     const [, sandboxId, contextId] = /(sbx_\w+)-(cctx_\w+)/.exec(kernel.id) ?? [];
@@ -192,7 +192,7 @@ describe('the channels of a kernel', () => {
     assert.equal((await asked).status, 'ok');
   });
 
-  it('pass on what a kernel tells, in order with what it prints', async () => {
+  it('the channels of a kernel pass on what a kernel tells, in order with what it prints', async () => {
     await using channels = await jupyter.open(kernelId);
     const open = { channel: 'iopub', type: 'comm_open', content: { comm_id: 'c' } };
     const clear = { channel: 'iopub', type: 'clear_output', content: { wait: true } };
@@ -210,7 +210,7 @@ describe('the channels of a kernel', () => {
     );
   });
 
-  it('pass messages of comms on to the kernel, which has no reply to them', async () => {
+  it('the channels of a kernel pass messages of comms on to the kernel, which has no reply to them', async () => {
     await using channels = await jupyter.open(kernelId);
     const id = channels.send('comm_msg', { comm_id: 'c', data: { value: 7 } });
     const { content } = await channels.received(({ header }) => header.msg_type === 'stream');
@@ -224,7 +224,7 @@ describe('the channels of a kernel', () => {
     );
   });
 
-  it('ask the client that sent a cell for a line of input, and no other', async () => {
+  it('the channels of a kernel ask the client that sent a cell for a line of input, and no other', async () => {
     await using asking = await jupyter.open(kernelId);
     await using other = await jupyter.open(kernelId);
     const cell = asking.execute('ask Name?', { allow_stdin: true });
@@ -243,7 +243,7 @@ describe('the channels of a kernel', () => {
     assert.equal((await asking.execute('print 1')).stdout, '1\n');
   });
 
-  it('are asked for no input that the client does not allow', async () => {
+  it('the channels of a kernel are asked for no input that the client does not allow', async () => {
     await using channels = await jupyter.open(kernelId);
     const cell = channels.execute('print began\nask Name?', { allow_stdin: false });
     await channels.received(({ content }) => content.text === 'began\n');
@@ -263,7 +263,7 @@ describe('the channels of a kernel', () => {
     display_data: { ...text, [chart]: { type: 'line' }, 'application/json': {} },
     update_display_data: { [chart]: {}, [data]: {}, 'image/png': 'aGk=' },
   })) {
-    it(`carry forms that only Cloche has for clients that ask for them: ${type}`, async () => {
+    it(`the channels of a kernel carry forms that only Cloche has for clients that ask for them: ${type}`, async () => {
       await using channels = await jupyter.open(kernelId);
       const sent = { channel: 'iopub', type, content: { data: forms, metadata: { [chart]: {}, ...text } } };
       const told = async (metadata: object) => {
@@ -291,7 +291,7 @@ describe('the channels of a kernel', () => {
     [tells('comm_open', { comm_id: 'c', target_name: 't', data: {} })]: ['comm_open'],
   };
   for (const [code, shown] of Object.entries(SILENT)) {
-    it(`hide the value alone of a silent cell: ${code}`, async () => {
+    it(`the channels of a kernel hide the value alone of a silent cell: ${code}`, async () => {
       await using channels = await jupyter.open(kernelId);
       const { types, reply } = await channels.execute(code, { silent: true });
       assert.deepEqual([types, reply.status], [['status', ...shown, 'status'], 'ok']);
@@ -308,7 +308,7 @@ describe('the channels of a kernel', () => {
 });
 
 describe('strangers', () => {
-  it('without a key are refused', async () => {
+  it('strangers without a key are refused', async () => {
     const nobody = new JupyterClient(tenants.server.url, '');
     assert.equal((await nobody.get('/api/kernels')).status, 401);
     assert.equal(await nobody.refusal(kernelId), 401);
@@ -324,14 +324,14 @@ describe('strangers', () => {
     assert.equal((await jupyter.get(`/api/kernels/${kernelId}`)).status, 200);
   });
 
-  it('with a key without the scope are refused', async () => {
+  it('strangers with a key without the scope are refused', async () => {
     const { key } = await tenants.operator('/keys', { scopes: ['sandbox:read'] });
     const reader = new JupyterClient(tenants.server.url, key.secret);
     assert.equal((await reader.post('/api/kernels', { name: 'python3' })).status, 403);
     assert.equal(await reader.refusal(kernelId), 403);
   });
 
-  it('in a sandbox get no message to clients that kernels do not send', async () => {
+  it('strangers in a sandbox get no message to clients that kernels do not send', async () => {
     await using channels = await jupyter.open(kernelId);
     const told = [
       'no JSON',
@@ -350,7 +350,7 @@ describe('strangers', () => {
     );
   });
 
-  it('that send more messages of comms than wait are disconnected, and the kernel goes on', async () => {
+  it('strangers that send more messages of comms than wait are disconnected, and the kernel goes on', async () => {
     await using flooding = await jupyter.open(kernelId);
     await using steady = await jupyter.open(kernelId);
     const first = steady.execute('print began\nhang');
@@ -362,7 +362,7 @@ describe('strangers', () => {
     assert.equal((await steady.execute('print 1')).reply.status, 'ok');
   });
 
-  it('reach the operations for messages with a key, a scope and a sandbox of theirs, as those of /v1', async () => {
+  it('strangers reach the operations for messages with a key, a scope and a sandbox of theirs, as those of /v1', async () => {
     const [, sandboxId, contextId] = /(sbx_\w+)-(cctx_\w+)/.exec(kernelId) ?? [];
     const path = `/internal/sandboxes/${sandboxId}/contexts/${contextId}/messages`;
     const message = JSON.stringify({ header: { msg_type: 'complete_request' }, content: {} });
@@ -382,12 +382,12 @@ describe('strangers', () => {
     }
   });
 
-  it('may send the key as a parameter, as browsers do', async () => {
+  it('strangers may send the key as a parameter, as browsers do', async () => {
     await using channels = await jupyter.open(kernelId, { inQuery: true });
     assert.equal((await channels.execute('print 1')).reply.status, 'ok');
   });
 
-  it('that send no message of Jupyter are disconnected, and the kernel goes on', async () => {
+  it('strangers that send no message of Jupyter are disconnected, and the kernel goes on', async () => {
     const offsets = Buffer.alloc(64, 0xff);
     const frames = ['{', '[]', '{"channel":"shell"}', '{"channel":"iopub","header":{}}', offsets, Buffer.alloc(0)];
     for (const frame of frames) {
@@ -404,7 +404,7 @@ describe('strangers', () => {
     assert.equal((await channels.execute('print 1')).reply.status, 'ok');
   });
 
-  it('get no more requests into a kernel than it takes', async () => {
+  it('strangers get no more requests into a kernel than it takes', async () => {
     await using channels = await jupyter.open(kernelId);
     const first = channels.execute('hang');
     const replies = Array.from({ length: 1010 }, () => channels.execute('print 1'));

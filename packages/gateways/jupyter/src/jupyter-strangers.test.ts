@@ -140,7 +140,7 @@ describe('what is nested too deep', () => {
 });
 
 describe('a shutdown by a key that may not end the kernel', () => {
-  it('is refused, ends no cell of another client, and leaves the kernel as it was', async () => {
+  it('a shutdown by a key that may not end the kernel is refused, ends no cell of another client, and leaves the kernel as it was', async () => {
     const { org, jupyter, kernelId } = await organization();
     const { key } = await tenants.operator('/keys', { org, scopes: ['code:run', 'sandbox:read'] });
     await using running = await jupyter.open(kernelId);

@@ -31,7 +31,7 @@ describe('a client of the own server', () => {
     server.close();
   });
 
-  it('reads answers and refusals', async () => {
+  it('a client of the own server reads answers and refusals', async () => {
     const client = loopbackClient(url, 'key', {});
     assert.deepEqual(await client.sandboxes.list(), []);
     await assert.rejects(
@@ -40,7 +40,7 @@ describe('a client of the own server', () => {
     );
   });
 
-  it('sends texts and bytes on one connection, in the name of the client that it serves', async () => {
+  it('a client of the own server sends texts and bytes on one connection, in the name of the client that it serves', async () => {
     const send = loopbackFetchFor({ [CALLER_FIELD]: 'signed' });
     const before = connections;
     for (const body of [undefined, 'text', new TextEncoder().encode('bytes')]) {
@@ -53,7 +53,7 @@ describe('a client of the own server', () => {
     assert.ok(connections - before <= 1);
   });
 
-  it('ends the request when its caller aborts a stream', async () => {
+  it('a client of the own server ends the request when its caller aborts a stream', async () => {
     const stop = new AbortController();
     const body = { code: '1', language: 'python' as const };
     const call = { params: { sandboxId: 'sbx_1' as never }, body, signal: stop.signal };

@@ -30,14 +30,14 @@ const CASES: readonly [string, unknown, number, object?][] = [
 
 describe('a failed request of a gateway', () => {
   for (const [what, error, status, headers = {}] of CASES) {
-    it(`is answered with ${status}: ${what}`, () => {
+    it(`a failed request of a gateway is answered with ${status}: ${what}`, () => {
       const answer = translated(error);
       assert.deepEqual([answer.status, answer.headers], [status, headers]);
       assert.doesNotMatch(answer.message, /secret/);
     });
   }
 
-  it('is logged only when it is a fault of the service', () => {
+  it('a failed request of a gateway is logged only when it is a fault of the service', () => {
     lines.length = 0;
     for (const [, error] of CASES) translated(error);
     assert.deepEqual(

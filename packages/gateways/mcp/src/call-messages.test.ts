@@ -33,7 +33,7 @@ describe('the messages of a call', () => {
   const eventsOf = (messages: { data: unknown }[]) => messages.map(({ data }) => (data as { event: string }).event);
 
   for (const [revision, options] of Object.entries(REVISIONS)) {
-    it(`are those that the client asked for, in the revision ${revision}`, async () => {
+    it(`the messages of a call are those that the client asked for, in the revision ${revision}`, async () => {
       for (const [level, events] of [
         [undefined, []],
         ['debug', ['started', 'stdout', 'stderr', 'ended']],
@@ -50,7 +50,7 @@ describe('the messages of a call', () => {
     });
   }
 
-  it('are bounded in length, each and together', async () => {
+  it('the messages of a call are bounded in length, each and together', async () => {
     const messages = await messagesAt('info', {}, ['x'.repeat(100_000), '']);
     assert.ok(JSON.stringify(messages).length < 10_000);
     let sent = 0;

@@ -75,7 +75,7 @@ describe('a request of an MCP client whose key', () => {
     });
   }
 
-  it('works is answered', async () => {
+  it('a request of an MCP client whose key works is answered', async () => {
     const response = await send('POST', `Bearer ${tenants.keys.whole}`, BODIES.initialize);
     assert.equal(response.status, 200);
     await response.text();

@@ -43,7 +43,7 @@ async function write(path: string, body: string | Uint8Array): Promise<void> {
 const fileUri = (path: string) => `cloche://sandbox/${sandboxId}/workspace/${path}`;
 
 describe('a resource', () => {
-  it('is a file of a sandbox or an artifact, as text if it is text', async () => {
+  it('a resource is a file of a sandbox or an artifact, as text if it is text', async () => {
     for (const [uri, expected] of [
       [fileUri('a%20b%25.txt'), { mimeType: 'text/plain', text: 'hello' }],
       [fileUri('table.csv'), { mimeType: 'text/csv', text: 'a,b\n' }],
@@ -54,7 +54,7 @@ describe('a resource', () => {
       assert.deepEqual((await client.readResource({ uri })).contents, [{ uri, ...expected }]);
   });
 
-  it('is listed if it is in the sandbox of the session, or an artifact', async () => {
+  it('a resource is listed if it is in the sandbox of the session, or an artifact', async () => {
     const uris = (await client.listResources()).resources.map(({ uri }) => uri);
     for (const uri of [fileUri('a%20b%25.txt'), fileUri('table.csv'), `cloche://artifact/${artifactId}`])
       assert.ok(uris.includes(uri), uri);
@@ -69,7 +69,7 @@ describe('a resource', () => {
     assert.deepEqual(templates, ['cloche://sandbox/{sandboxId}/{+path}', 'cloche://artifact/{artifactId}']);
   });
 
-  it('is refused with the reason, and never fails the server', async () => {
+  it('a resource is refused with the reason, and never fails the server', async () => {
     const foreign = await connected(tenants.keys.foreign);
     for (const [reader, uri, reason] of [
       [client, fileUri('missing'), /not_found/],
@@ -95,7 +95,7 @@ describe('a resource', () => {
 });
 
 describe('file_read', () => {
-  it('returns a picture, a sound, text and bytes in the form that hosts show', async () => {
+  it('file_read returns a picture, a sound, text and bytes in the form that hosts show', async () => {
     const shown = async (path: string) => {
       const { content, structuredContent } = await client.callTool({ name: 'file_read', arguments: { path } });
       const [first] = content as { type: string }[];
@@ -109,7 +109,7 @@ describe('file_read', () => {
 });
 
 describe('a prompt', () => {
-  it('has its arguments and what it is about', async () => {
+  it('a prompt has its arguments and what it is about', async () => {
     const { prompts } = await client.listPrompts();
     assert.deepEqual(
       prompts.map(({ name }) => name),
@@ -136,7 +136,7 @@ describe('a prompt', () => {
     }
   });
 
-  it('is refused if an argument is missing, too long or names nothing', async () => {
+  it('a prompt is refused if an argument is missing, too long or names nothing', async () => {
     for (const [name, given] of [
       ['solve_with_code', {}],
       ['solve_with_code', { task: 'x'.repeat(30_000) }],
@@ -160,7 +160,7 @@ describe('a completion', () => {
   };
   const FILE = { type: 'ref/resource', uri: 'cloche://sandbox/{sandboxId}/{+path}' };
 
-  it('suggests languages, sandboxes, paths and artifacts, and nothing where it has none', async () => {
+  it('a completion suggests languages, sandboxes, paths and artifacts, and nothing where it has none', async () => {
     const solve = { type: 'ref/prompt', name: 'solve_with_code' };
     assert.deepEqual(await complete(solve, 'language', 'ty'), ['typescript']);
     assert.deepEqual(await complete(solve, 'task', 'x'), []);

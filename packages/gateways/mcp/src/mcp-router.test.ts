@@ -29,7 +29,9 @@ for (const [revision, options] of Object.entries(REVISIONS)) {
       assert.equal(client.getNegotiatedProtocolVersion(), revision);
     });
 
-    it('tells progress with the output while code runs, and is canceled when its client leaves', async ({ mock }) => {
+    it(`a call over HTTP in the revision ${revision} tells progress with the output while code runs, and is canceled when its client leaves`, async ({
+      mock,
+    }) => {
       // No message while nothing is printed: its failure would end the call, too.
       mock.timers.enable({ apis: ['setInterval'] });
       const messages: string[] = [];
@@ -42,7 +44,7 @@ for (const [revision, options] of Object.entries(REVISIONS)) {
       await service.requests.at(-1)?.disconnected;
     });
 
-    it('is canceled when its client says so, and stays connected', async () => {
+    it(`a call over HTTP in the revision ${revision} is canceled when its client says so, and stays connected`, async () => {
       const before = service.requests.length;
       const canceling = new AbortController();
       const running = client.callTool(call, { signal: canceling.signal });
@@ -54,7 +56,7 @@ for (const [revision, options] of Object.entries(REVISIONS)) {
       assert.ok((await client.listTools()).tools.length > 0);
     });
 
-    it('is canceled when its client leaves, also if it has told no progress', async () => {
+    it(`a call over HTTP in the revision ${revision} is canceled when its client leaves, also if it has told no progress`, async () => {
       const before = service.requests.length;
       const running = client.callTool(call);
       running.catch(() => undefined);
@@ -105,7 +107,7 @@ describe('a message that cancels a request', () => {
     return { run: service.requests.at(-1) ?? assert.fail(), answered };
   }
 
-  it('ends the one with its id, key and client, of whichever type the id is', async () => {
+  it('a message that cancels a request ends the one with its id, key and client, of whichever type the id is', async () => {
     for (const id of [7, 0, -1, '7', 'seven', '']) {
       const { run, answered } = await started(id);
       assert.equal((await cancel(id)).status, 202, String(id));
@@ -114,7 +116,7 @@ describe('a message that cancels a request', () => {
     }
   });
 
-  it('ends no other one', async () => {
+  it('a message that cancels a request ends no other one', async () => {
     const { run, answered } = await started(7);
     let isOver = false;
     void answered.then(() => {
@@ -140,7 +142,7 @@ describe('a message that cancels a request', () => {
     await answered;
   });
 
-  it('ends none if two clients with one key have a request with its id', async () => {
+  it('a message that cancels a request ends none if two clients with one key have a request with its id', async () => {
     const leaving = new AbortController();
     const [one, two] = [await started(7, leaving.signal), await started(7, leaving.signal)];
     let over = 0;
@@ -161,7 +163,7 @@ describe('the body of a request', () => {
   const writing = (bytes: number) => callOf('file_write', { sandboxId: 'sbx_1', path: 'a', text: 'x'.repeat(bytes) });
   const MIB = 2 ** 20;
 
-  it('may have 8 MiB, with a text of nearly as much, and no more', async (t) => {
+  it('the body of a request may have 8 MiB, with a text of nearly as much, and no more', async (t) => {
     t.after(() => {
       reply = () => runThatGoesOn;
     });
@@ -184,7 +186,7 @@ describe('the body of a request', () => {
     'too many values': `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"a":[${'[],'.repeat(20_000)}1]}}}`,
   };
   for (const [name, body] of Object.entries(UNREAD)) {
-    it(`is refused, and not answered by a tool, if it is ${name}`, async () => {
+    it(`the body of a request is refused, and not answered by a tool, if it is ${name}`, async () => {
       const response = await post(body);
       assert.equal(response.status, 400);
       assert.match(await response.text(), /"code":-32700/);
@@ -203,20 +205,20 @@ describe('a request that is none of the web', () => {
     return answer.statusCode;
   }
 
-  it('is refused, and fails nothing, whatever its method', async () => {
+  it('a request that is none of the web is refused, and fails nothing, whatever its method', async () => {
     for (const method of ['GET', 'HEAD', 'TRACE', 'PUT', 'M-SEARCH', 'QUERY'])
       assert.equal(await statusOf(method, 'localhost'), 405, method);
     assert.equal(await statusOf('DELETE', 'localhost'), 400, 'DELETE without a session');
   });
 
-  it('is refused, and fails nothing, whatever its host', async () => {
+  it('a request that is none of the web is refused, and fails nothing, whatever its host', async () => {
     for (const host of ['a b', '[', ':::', 'x:99999999', '%', '<>'])
       assert.equal(await statusOf('POST', host), 400, host);
   });
 });
 
 describe('a file that a tool reads', () => {
-  it('is no longer read once it has more than 1 MiB, whatever its size was said to be', async (t) => {
+  it('a file that a tool reads is no longer read once it has more than 1 MiB, whatever its size was said to be', async (t) => {
     t.after(() => {
       reply = () => runThatGoesOn;
     });
@@ -236,7 +238,7 @@ describe('a file that a tool reads', () => {
 });
 
 describe('a list of artifacts', () => {
-  it('is one page of the service, and not the artifacts of the whole organization', async (t) => {
+  it('a list of artifacts is one page of the service, and not the artifacts of the whole organization', async (t) => {
     t.after(() => {
       reply = () => runThatGoesOn;
     });
@@ -248,7 +250,7 @@ describe('a list of artifacts', () => {
 });
 
 describe('the tools', () => {
-  it('are described once, however many requests ask for them', () => {
+  it('the tools are described once, however many requests ask for them', () => {
     for (const { name, input, output } of TOOLS) {
       for (const make of [input['~standard'].jsonSchema.input, output['~standard'].jsonSchema.output]) {
         const [first, second] = [make({ target: 'draft-2020-12' }), make({ target: 'draft-2020-12' })];
@@ -267,12 +269,12 @@ describe('a request of a page', () => {
     return response.status;
   }
 
-  it('is refused with 403 if another site has the page', async () => {
+  it('a request of a page is refused with 403 if another site has the page', async () => {
     for (const origin of ['https://evil.example', 'http://localhost.evil.example', 'null', 'nonsense'])
       assert.equal(await statusFor(origin), 403, origin);
   });
 
-  it('is answered if the machine itself or the service has the page', async () => {
+  it('a request of a page is answered if the machine itself or the service has the page', async () => {
     for (const origin of ['http://localhost:6274', 'http://127.0.0.1:1', 'http://[::1]:80', 'https://cloche.example'])
       assert.notEqual(await statusFor(origin), 403, origin);
   });

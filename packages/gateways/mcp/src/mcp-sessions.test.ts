@@ -79,7 +79,7 @@ describe('a client with sessions', () => {
     'that is no JSON-RPC': [{ jsonrpc: '1.0' }],
   };
   for (const [what, [message, fields]] of Object.entries(REFUSED))
-    it(`has no session after an initialize ${what}, and one after a good one`, async () => {
+    it(`a client with sessions has no session after an initialize ${what}, and one after a good one`, async () => {
       const initialize = async (changes: object, more = {}) => {
         const response = await fetch(`${tenants.server.url}/mcp`, {
           method: 'POST',
@@ -100,7 +100,7 @@ describe('a client with sessions', () => {
       assert.equal(await send('DELETE', sessionId), 204);
     });
 
-  it('has one sandbox for all calls that name none, which ends with the session', async () => {
+  it('a client with sessions has one sandbox for all calls that name none, which ends with the session', async () => {
     await using connection = await connect();
     const first = await call(connection, 'run_code', { code: 'value 1' });
     const { sandboxId } = first.data;
@@ -126,14 +126,14 @@ describe('a client with sessions', () => {
     assert.equal(await send('DELETE', sessionId), 404);
   });
 
-  it('gets one sandbox from calls at the same time', async () => {
+  it('a client with sessions gets one sandbox from calls at the same time', async () => {
     await using connection = await connect();
     const calls = Array.from({ length: 8 }, () => call(connection, 'run_code', { code: 'value 1' }));
     const ids = new Set((await Promise.all(calls)).map(({ data }) => data.sandboxId));
     assert.equal(ids.size, 1);
   });
 
-  it('is told that its sandbox has ended, and gets another one', async () => {
+  it('a client with sessions is told that its sandbox has ended, and gets another one', async () => {
     await using connection = await connect();
     const { sandboxId } = (await call(connection, 'run_code', { code: 'value 1' })).data;
     await call(connection, 'sandbox_kill', { sandboxId });
@@ -143,7 +143,7 @@ describe('a client with sessions', () => {
     assert.equal((await call(connection, 'run_code', { code: 'value 1' })).data.sandboxId, next.data.sandboxId);
   });
 
-  it('may name another sandbox in a call', async () => {
+  it('a client with sessions may name another sandbox in a call', async () => {
     await using connection = await connect();
     const { sandbox } = (await call(connection, 'sandbox_create')).data;
     const ran = await call(connection, 'run_code', { code: 'value 1', sandboxId: sandbox.id });
@@ -152,7 +152,7 @@ describe('a client with sessions', () => {
     assert.notEqual(await statusOf(sandbox.id), 'destroyed');
   });
 
-  it('loses its session and its sandbox with its key', async () => {
+  it('a client with sessions loses its session and its sandbox with its key', async () => {
     const { keys } = tenants;
     const made = await tenants.call(keys.whole, 'POST', '/v1/api-keys', { body: { name: 'k', scopes: ['*'] } });
     const connection = await connect(made.body.secret ?? made.body.apiKey.secret);
@@ -165,7 +165,7 @@ describe('a client with sessions', () => {
 });
 
 describe('a session of several servers', { skip: NEEDS_POSTGRES }, () => {
-  it('has one sandbox at each of them, and ends at all of them', async () => {
+  it('a session of several servers has one sandbox at each of them, and ends at all of them', async () => {
     await using servers = await WholeServers.open(2, { CLOCHE_MCP: 'on' });
     let sent = 0;
     // Each request goes to the other server than the one before.
@@ -191,7 +191,7 @@ describe('a session of several servers', { skip: NEEDS_POSTGRES }, () => {
 });
 
 describe('the id of a session', () => {
-  it('opens no session of another key, nor one that is guessed', async () => {
+  it('the id of a session opens no session of another key, nor one that is guessed', async () => {
     await using connection = await connect();
     const { sessionId = '' } = connection.transport;
     assert.ok(Buffer.from(sessionId, 'base64url').length >= 32);
@@ -215,7 +215,7 @@ describe('the id of a session', () => {
 });
 
 describe('a client without sessions', () => {
-  it('is told in the result how to name the sandbox of the next call', async () => {
+  it('a client without sessions is told in the result how to name the sandbox of the next call', async () => {
     await using connection = await connect(undefined, WITHOUT_SESSIONS);
     assert.equal(connection.transport.sessionId, undefined);
     for (const [name, args] of [
@@ -234,7 +234,7 @@ describe('a client without sessions', () => {
     }
   });
 
-  it('is told what is missing by tools that would find nothing in a new sandbox', async () => {
+  it('a client without sessions is told what is missing by tools that would find nothing in a new sandbox', async () => {
     await using connection = await connect(undefined, WITHOUT_SESSIONS);
     for (const [name, args] of [
       ['file_read', { path: 'a' }],

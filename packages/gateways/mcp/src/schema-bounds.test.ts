@@ -7,7 +7,7 @@ import { PROMPT_ARGUMENTS } from './prompts/register-prompts.ts';
 
 describe('the input of a tool', () => {
   for (const { name, input } of TOOLS) {
-    it(`has a maximum for each text, list and number of fields: ${name}`, () => {
+    it(`the input of a tool has a maximum for each text, list and number of fields: ${name}`, () => {
       assert.deepEqual(unboundedParts(z.toJSONSchema(input, { io: 'input' })), []);
     });
   }
@@ -15,7 +15,7 @@ describe('the input of a tool', () => {
 
 describe('an argument of a prompt', () => {
   for (const [name, given] of Object.entries(PROMPT_ARGUMENTS)) {
-    it(`has a maximum for each text: ${name}`, () => {
+    it(`an argument of a prompt has a maximum for each text: ${name}`, () => {
       assert.deepEqual(unboundedParts(z.toJSONSchema(given, { io: 'input' })), []);
     });
   }

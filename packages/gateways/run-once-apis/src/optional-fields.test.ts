@@ -36,26 +36,26 @@ describe('an optional field of a run API', () => {
     const withStdin = { ...without, ...('stdin' in without ? { stdin: without.stdin ?? undefined } : {}) };
 
     for (const field of optional) {
-      it(`that is null is as one that is left out: ${api}, ${field}`, () => {
+      it(`an optional field of a run API that is null is as one that is left out: ${api}, ${field}`, () => {
         const { stdin, ...rest } = body.parse({ ...least, [field]: null }) as Record<string, unknown>;
         const { stdin: otherwise, ...others } = withStdin as Record<string, unknown>;
         assert.deepEqual([rest, stdin ?? undefined], [others, otherwise]);
       });
     }
 
-    it(`may be null with all others: ${api}`, () => {
+    it(`an optional field of a run API may be null with all others: ${api}`, () => {
       assert.ok(body.safeParse({ ...least, ...Object.fromEntries(optional.map((field) => [field, null])) }).success);
     });
 
     for (const field of Object.keys(least)) {
-      it(`may be null, but a required one must not: ${api}, ${field}`, () => {
+      it(`an optional field of a run API may be null, but a required one must not: ${api}, ${field}`, () => {
         assert.equal(body.safeParse({ ...least, [field]: null }).success, false);
       });
     }
   }
 
   for (const field of FILE) {
-    it(`that is null is as one that is left out: a file of piston, ${field}`, () => {
+    it(`an optional field of a run API that is null is as one that is left out: a file of piston, ${field}`, () => {
       const { files } = RUN_APIS.piston.body.parse({
         ...BODIES.piston.least,
         files: [{ content: '1', [field]: null }],
@@ -64,11 +64,11 @@ describe('an optional field of a run API', () => {
     });
   }
 
-  it('has its default if it is the time limit 0 of piston', () => {
+  it('an optional field of a run API has its default if it is the time limit 0 of piston', () => {
     assert.equal(RUN_APIS.piston.body.parse({ ...BODIES.piston.least, run_timeout: 0 }).run_timeout, 3000);
   });
 
-  it('has its wrong type refused as before', () => {
+  it('an optional field of a run API has its wrong type refused as before', () => {
     for (const wrong of [{ stdin: 5 }, { args: 'x' }, { run_timeout: '3' }, { run_timeout: -1 }, { files: {} }])
       assert.equal(RUN_APIS.piston.body.safeParse({ ...BODIES.piston.least, ...wrong }).success, false);
   });

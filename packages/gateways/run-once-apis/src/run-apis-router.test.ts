@@ -34,13 +34,13 @@ const urlOf = (api: RunApi) => `http://127.0.0.1:${(server.address() as AddressI
 
 describe('the body of a run API', () => {
   for (const [api, { body }] of Object.entries(RUN_APIS)) {
-    it(`has a maximum for each text, list and number of fields: ${api}`, () => {
+    it(`the body of a run API has a maximum for each text, list and number of fields: ${api}`, () => {
       assert.deepEqual(unboundedParts(z.toJSONSchema(body, { io: 'input' })), []);
     });
   }
 
   for (const api of APIS) {
-    it(`is not read without a key: ${api}`, async () => {
+    it(`the body of a run API is not read without a key: ${api}`, async () => {
       const headers = { 'content-type': 'application/json', 'content-length': 1_000_000 };
       const begun = httpRequest(urlOf(api), { method: 'POST', headers });
       begun.on('error', () => undefined).flushHeaders();
@@ -49,7 +49,7 @@ describe('the body of a run API', () => {
       begun.destroy();
     });
 
-    it(`is refused if its JSON has too many values or levels: ${api}`, async () => {
+    it(`the body of a run API is refused if its JSON has too many values or levels: ${api}`, async () => {
       const deep = '['.repeat(20_000) + ']'.repeat(20_000);
       for (const body of [`{"code":${deep}}`, `{"code":[${'[],'.repeat(20_000)}1]}`]) {
         const headers = { 'content-type': 'application/json', 'x-api-key': 'clk_test' };
@@ -59,7 +59,7 @@ describe('the body of a run API', () => {
     });
   }
 
-  it('names a version of at most 256 characters, because ranges take time', async () => {
+  it('the body of a run API names a version of at most 256 characters, because ranges take time', async () => {
     const body = { language: 'python', version: '1 '.repeat(80_000), files: [{ content: '' }] };
     const headers = { 'content-type': 'application/json', 'x-api-key': 'clk_test' };
     const response = await fetch(urlOf('piston'), { method: 'POST', headers, body: JSON.stringify(body) });

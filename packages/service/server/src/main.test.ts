@@ -42,14 +42,14 @@ async function servedAt(child: ChildProcess): Promise<string> {
 }
 
 describe('the server process', () => {
-  it('says what is wrong with its settings and ends', async () => {
+  it('the server process says what is wrong with its settings and ends', async () => {
     const child = run({ CLOCHE_PORT: 'many' });
     const [text, [code]] = await Promise.all([child.stderr?.setEncoding('utf8').toArray(), once(child, 'exit')]);
     assert.equal(code, 78);
     assert.equal(text?.join(''), 'CLOCHE_PORT must be a whole number from 0 to 65535\n');
   });
 
-  it('refuses a SQLite file that another server uses, until that one has ended, even by SIGKILL', async () => {
+  it('the server process refuses a SQLite file that another server uses, until that one has ended, even by SIGKILL', async () => {
     const data = { CLOCHE_DATA_DIR: join(folder, 'locked') };
     const first = run({ ...data, CLOCHE_RUN_DIR: join(folder, 'run-1') });
     await servedAt(first);
@@ -69,7 +69,7 @@ describe('the server process', () => {
     assert.equal(third.exitCode, 0);
   });
 
-  it('is alive but not ready without a runtime, and shuts down in order on SIGTERM', async () => {
+  it('the server process is alive but not ready without a runtime, and shuts down in order on SIGTERM', async () => {
     const child = run({});
     const url = await servedAt(child);
     assert.equal((await fetch(`${url}/healthz`)).status, 200);

@@ -41,7 +41,7 @@ export function describeTransfers(
       return [status, body.error.code];
     };
 
-    it('takes the archive without a key, and finalizing makes it that of its run', async () => {
+    it(`the transfer of an archive ${name} takes the archive without a key, and finalizing makes it that of its run`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       const transfer = await transferOf(id, GOOD);
@@ -56,7 +56,7 @@ export function describeTransfers(
       assert.deepEqual(body.workspaceRun.archive, { format: 'tar', ...digestOf(GOOD), entries: 2 });
     });
 
-    it('replaces an earlier archive, and is replaced, without leaving any content', async () => {
+    it(`the transfer of an archive ${name} replaces an earlier archive, and is replaced, without leaving any content`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       const before = (await transfers.stored()).length;
@@ -68,7 +68,7 @@ export function describeTransfers(
       assert.equal((await transfers.stored()).length, before + 1);
     });
 
-    it('takes no other bytes, and finalizing says that the archive is missing', async () => {
+    it(`the transfer of an archive ${name} takes no other bytes, and finalizing says that the archive is missing`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       await uploads.upload(id, EMPTY_TAR);
@@ -83,7 +83,7 @@ export function describeTransfers(
       assert.equal((await uploads.run(id)).archive.entries, 0);
     });
 
-    it('leaves nothing of a refused archive, and the run keeps what it had', async () => {
+    it(`the transfer of an archive ${name} leaves nothing of a refused archive, and the run keeps what it had`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       await uploads.upload(id, EMPTY_TAR);
@@ -97,7 +97,7 @@ export function describeTransfers(
       assert.deepEqual(await refusedFinalize(id), [409, 'conflict']);
     });
 
-    it('is ended by a further one', async () => {
+    it(`the transfer of an archive ${name} is ended by a further one`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       const before = (await transfers.stored()).length;
@@ -110,7 +110,7 @@ export function describeTransfers(
       assert.equal((await uploads.finalize(id)).body.workspaceRun.archive.entries, 0);
     });
 
-    it('has a size, a digest and a format', async () => {
+    it(`the transfer of an archive ${name} has a size, a digest and a format`, async () => {
       const { uploads } = transfers;
       const id = await uploads.createRun();
       for (const [field, value] of Object.entries({

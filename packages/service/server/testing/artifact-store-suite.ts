@@ -34,7 +34,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       return content.sha256;
     };
 
-    it('gives back what was put, whole and in parts', async () => {
+    it(`artifact store ${name} gives back what was put, whole and in parts`, async () => {
       const bytes = randomBytes(3_000_000);
       const sha256 = await put(bytes);
       assert.equal(await store.has(sha256), true);
@@ -43,17 +43,17 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       assert.ok(part.equals(bytes.subarray(1_000_000, 2_000_000)));
     });
 
-    it('takes an empty content', async () => {
+    it(`artifact store ${name} takes an empty content`, async () => {
       const sha256 = await put(Buffer.alloc(0));
       assert.equal((await buffer(await store.read(sha256, undefined, signal))).length, 0);
     });
 
-    it('takes the same content again', async () => {
+    it(`artifact store ${name} takes the same content again`, async () => {
       const bytes = randomBytes(1000);
       assert.equal(await put(bytes), await put(bytes));
     });
 
-    it('refuses what does not have its digest, and keeps nothing of it', async () => {
+    it(`artifact store ${name} refuses what does not have its digest, and keeps nothing of it`, async () => {
       const { file, sizeBytes } = contentOf(randomBytes(1000));
       const sha256 = createHash('sha256').update('something else').digest('hex');
       await assert.rejects(store.put(file, { sha256, sizeBytes }));
@@ -69,7 +69,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       assert.equal(await store.prepareRemoval(sha256), undefined);
     });
 
-    it('has no more what was removed, and never had what was not put', async () => {
+    it(`artifact store ${name} has no more what was removed, and never had what was not put`, async () => {
       const sha256 = await put(randomBytes(1000));
       await store.remove(sha256);
       await store.remove(sha256);
@@ -77,7 +77,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       await assert.rejects(store.read(sha256, undefined, signal), ContentMissingError);
     });
 
-    it('stores a content under a name of its own, beside the same content under its digest', async () => {
+    it(`artifact store ${name} stores a content under a name of its own, beside the same content under its digest`, async () => {
       const bytes = randomBytes(1000);
       const sha256 = await put(bytes);
       const content = contentOf(bytes);
@@ -90,7 +90,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       if (file !== undefined) assert.ok(readFileSync(file).equals(bytes));
     });
 
-    it('lets a client store a content itself if it is a bucket, and only that content', async () => {
+    it(`artifact store ${name} lets a client store a content itself if it is a bucket, and only that content`, async () => {
       const bytes = randomBytes(1000);
       const { sha256, sizeBytes } = contentOf(bytes);
       const name = randomBytes(32).toString('hex');
@@ -111,7 +111,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       assert.ok((await buffer(await store.read(name, undefined, signal))).equals(bytes));
     });
 
-    it('lists what it has, with when it was put', async () => {
+    it(`artifact store ${name} lists what it has, with when it was put`, async () => {
       const begunAt = Date.now();
       const sha256 = await put(randomBytes(1000));
       const listed = await Array.fromAsync(store.list());

@@ -30,7 +30,7 @@ describe('frames of a stream', () => {
     nothing: '',
   };
   for (const [name, text] of Object.entries(LIMIT)) {
-    it(`are passed on: ${name}, however they are cut`, async () => {
+    it(`frames of a stream are passed on: ${name}, however they are cut`, async () => {
       const bytes = Buffer.concat([frame(text), frame(text)]);
       for (const pieceBytes of [1, 7, bytes.length || 1]) {
         assert.deepEqual(await passed(bytes, pieceBytes), bytes);
@@ -44,7 +44,7 @@ describe('frames of a stream', () => {
     'values behind a string': `["\\"${'['.repeat(50)}",${'[],'.repeat(101)}]`,
   };
   for (const [name, text] of Object.entries(BEYOND)) {
-    it(`are refused: ${name}, in any frame`, async () => {
+    it(`frames of a stream are refused: ${name}, in any frame`, async () => {
       const bytes = Buffer.concat([frame('{}'), frame(text)]);
       for (const pieceBytes of [1, bytes.length]) {
         await assert.rejects(

@@ -7,7 +7,7 @@ const chart = (axes: object[], more = {}) => JSON.parse(textOf(axes, more)) as R
 const NO_UNITS = { x_unit: null, y_unit: null };
 
 describe('a chart of E2B', () => {
-  it('is a line with its axes and the units in their labels', () => {
+  it('a chart of E2B is a line with its axes and the units in their labels', () => {
     const x = { scale: 'datetime', ticks: ['2026-01-01'], labels: ['Jan'] };
     const series = [
       { type: 'line', x: ['2026-01-01'], y: [1], label: 'sin' },
@@ -30,7 +30,7 @@ describe('a chart of E2B', () => {
     });
   });
 
-  it('is a scatter, bars, a pie and boxes', () => {
+  it('a chart of E2B is a scatter, bars, a pie and boxes', () => {
     assert.equal(chart([{ series: [{ type: 'scatter', x: [1], y: [2] }] }]).type, 'scatter');
     const bars = { type: 'bar', x: ['a', 2], y: [1, 2] };
     assert.deepEqual(chart([{ xLabel: 'x', series: [bars] }]), {
@@ -51,7 +51,7 @@ describe('a chart of E2B', () => {
     ]);
   });
 
-  it('has numbers that Python does not take for integers', () => {
+  it('a chart of E2B has numbers that Python does not take for integers', () => {
     const axis = { ticks: [0, 0.5, -2, 1e21, null], labels: ['t'] };
     const cases: Readonly<Record<string, readonly [series: object, numbers: string[]]>> = {
       line: [{ x: ['a', 7], y: [8, null] }, ['0.0', '0.5', '-2.0', '1e+21', '8.0', '7.0']],
@@ -68,7 +68,7 @@ describe('a chart of E2B', () => {
     }
   });
 
-  it('is unknown where something is drawn that is no series, also in one of several axes', () => {
+  it('a chart of E2B is unknown where something is drawn that is no series, also in one of several axes', () => {
     assert.deepEqual(chart([{ title: 'Circles', series: [], others: ['Circle'] }]), {
       ...{ type: 'unknown', title: 'Circles', elements: [] },
     });
@@ -79,7 +79,7 @@ describe('a chart of E2B', () => {
     assert.deepEqual([title, types], ['', ['line', 'line', 'unknown']]);
   });
 
-  it('leaves out lines that E2B takes for a grid', () => {
+  it('a chart of E2B leaves out lines that E2B takes for a grid', () => {
     const level = { type: 'line', x: [0, 1], y: [2, 2] };
     const labelsOf = (...series: object[]) =>
       (chart([{ series }]).elements as { label: string }[]).map((each) => each.label);
@@ -90,7 +90,7 @@ describe('a chart of E2B', () => {
     assert.deepEqual(labelsOf(level, { type: 'scatter', x: [1], y: [1] }), ['_child0']);
   });
 
-  it('names bars of groups by the ticks that they stand beside, and others by where they stand', () => {
+  it('a chart of E2B names bars of groups by the ticks that they stand beside, and others by where they stand', () => {
     const series = [{ type: 'bar', x: [-0.2, 0.8], y: [1, 2] }];
     const namesOf = (labels: string[]) =>
       (chart([{ x: { labels }, series }]).elements as { label: string }[]).map(({ label }) => label);
@@ -99,14 +99,14 @@ describe('a chart of E2B', () => {
     assert.deepEqual(namesOf(['a', 'b', 'c']), ['-0.2', '0.8']);
   });
 
-  it('has times of numpy without their nanoseconds', () => {
+  it('a chart of E2B has times of numpy without their nanoseconds', () => {
     const x = ['2026-01-03T00:00:00.000000000', '2026-01-03T00:00:00.5', 'a.000000000'];
     const [element] = chart([{ series: [{ type: 'line', x, y: [1, 2, 3] }] }]).elements as { points: string[][] }[];
     const found = element?.points.map(([time]) => time);
     assert.deepEqual(found, ['2026-01-03T00:00:00', '2026-01-03T00:00:00.5', 'a.000000000']);
   });
 
-  it('is a superchart for several axes, and unknown for a mixture', () => {
+  it('a chart of E2B is a superchart for several axes, and unknown for a mixture', () => {
     const line = { series: [{ type: 'line', x: [1], y: [2] }] };
     const mixed = { series: [{ type: 'line' }, { type: 'bar' }] };
     const { type, title, elements } = chart([line, mixed], { title: 'all' });
@@ -118,7 +118,7 @@ describe('a chart of E2B', () => {
   });
 
   for (const text of ['', 'no JSON', 'null', '[]', '{}', '{"axes":5}', '{"axes":[]}', '['.repeat(100_000)]) {
-    it(`is none of ${text.slice(0, 20)}`, () => assert.equal(chartOf(text), undefined));
+    it(`a chart of E2B is none of ${text.slice(0, 20)}`, () => assert.equal(chartOf(text), undefined));
   }
 
   for (const axes of [
@@ -128,7 +128,8 @@ describe('a chart of E2B', () => {
     { series: [{ type: 'line', x: 5 }] },
     { series: [{ type: 'pie', y: {} }] },
   ]) {
-    it(`of ${JSON.stringify(axes)} ends nothing`, () => assert.equal(typeof chart([axes]).type, 'string'));
+    it(`a chart of E2B of ${JSON.stringify(axes)} ends nothing`, () =>
+      assert.equal(typeof chart([axes]).type, 'string'));
   }
 });
 

@@ -95,7 +95,7 @@ for (const [language, open] of Object.entries(KERNELS)) {
       assert.equal(kernel.shown() ?? undefined, undefined);
     });
 
-    it('keeps the directory that the client has entered, also when another server moves it', async () => {
+    it(`the default context of ${language} keeps the directory that the client has entered, also when another server moves it`, async () => {
       const kernel = open();
       const { session } = sessionOf(kernel);
       const [first, second] = [new HomeDirectory(), new HomeDirectory()];
@@ -106,7 +106,7 @@ for (const [language, open] of Object.entries(KERNELS)) {
       assert.equal(kernel.shown() ?? undefined, undefined);
     });
 
-    it('keeps the directory after a restart by the client, also when another server moves it', async () => {
+    it(`the default context of ${language} keeps the directory after a restart by the client, also when another server moves it`, async () => {
       const kernel = open();
       const { session } = sessionOf(kernel);
       await moveOnce(session, { ...target, contextId: 'cctx_1' }, '/home/user');
@@ -115,7 +115,7 @@ for (const [language, open] of Object.entries(KERNELS)) {
       assert.equal(kernel.directory(), '/data');
     });
 
-    it('is moved once by a server', async () => {
+    it(`the default context of ${language} is moved once by a server`, async () => {
       const { session, runs } = sessionOf(open());
       const home = new HomeDirectory();
       await home.moveDefault(session, target.language);

@@ -52,7 +52,7 @@ describe('the entries of a list', () => {
     ],
   };
   for (const [what, listed] of Object.entries(LISTED)) {
-    it(`are the same however the bytes are cut: ${what}`, async () => {
+    it(`the entries of a list are the same however the bytes are cut: ${what}`, async () => {
       const bytes = Buffer.from(listOf(listed));
       for (let length = 1; length <= bytes.length; length += length < 8 ? 1 : 37) {
         assert.deepEqual(await Array.fromAsync(entriesIn(pieces(bytes, length))), listed);
@@ -60,7 +60,7 @@ describe('the entries of a list', () => {
     });
   }
 
-  it('are an error where the list breaks off', async () => {
+  it('the entries of a list are an error where the list breaks off', async () => {
     const bytes = Buffer.from(listOf([entry('a'), entry('b')]));
     for (const end of [1, 9, 20, bytes.length - 20, bytes.length - 1]) {
       await assert.rejects(Array.fromAsync(entriesIn(pieces(bytes.subarray(0, end), 7))), /broke off/);
@@ -88,7 +88,7 @@ describe('a response with entries', () => {
     return Buffer.concat(await Array.fromAsync(body as AsyncIterable<Uint8Array>));
   };
 
-  it('has them as the message of Connect has them, in JSON and in binary', async () => {
+  it('a response with entries has them as the message of Connect has them, in JSON and in binary', async () => {
     for (const infos of [[], found.slice(0, 1), found]) {
       const expected = create(ListDirResponseSchema, { entries: infos });
       const json = (await read('application/json', infos)).toString();
@@ -97,14 +97,14 @@ describe('a response with entries', () => {
     }
   });
 
-  it('is the one of Connect for a refusal, and for all other calls', () => {
+  it('a response with entries is the one of Connect for a refusal, and for all other calls', () => {
     const refused = responseOf('application/json', 404);
     assert.equal(withEntries(refused, valuesOf(found)), refused);
     const other = responseOf('application/json');
     assert.equal(withEntries(other, createContextValues()), other);
   });
 
-  it('holds less than 2 MiB for each of many large listings at once', async () => {
+  it('a response with entries holds less than 2 MiB for each of many large listings at once', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const name = (index: number) => String(index).padStart(1_600, 'x');

@@ -12,7 +12,7 @@ function sandboxThatPrints(stdout: string): BoxSession {
 
 describe('variables of a run', () => {
   for (const printed of ['', 'no JSON', 'null', '{"NAME":1}', '{"NAME":{}}', `{"NAME":${'['.repeat(100_000)}`]) {
-    it(`are refused if the sandbox prints ${printed.slice(0, 20) || 'nothing'} for those that it had`, async () => {
+    it(`variables of a run are refused if the sandbox prints ${printed.slice(0, 20) || 'nothing'} for those that it had`, async () => {
       await assert.rejects(
         setVariables(sandboxThatPrints(printed), { language: 'python' }, { NAME: 'value' }),
         (error) => error instanceof GatewayError && error.status === 400,
@@ -20,7 +20,7 @@ describe('variables of a run', () => {
     });
   }
 
-  it('are restored from what the sandbox prints', async () => {
+  it('variables of a run are restored from what the sandbox prints', async () => {
     await (await setVariables(sandboxThatPrints('{"NAME":null}\n'), { language: 'python' }, { NAME: 'value' }))();
   });
 });

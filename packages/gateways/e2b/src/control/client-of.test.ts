@@ -13,19 +13,19 @@ describe('the key of a request', () => {
     });
   }
 
-  it('may be written as E2B writes its own, in hexadecimal digits', () => {
+  it('the key of a request may be written as E2B writes its own, in hexadecimal digits', () => {
     for (const key of ['clk_abc', 'a', '!~', 'e2b_ffff']) {
       assert.equal(keyOf({ headers: { 'x-api-key': spelled(key) } }), key);
       assert.equal(keyOf({ headers: { authorization: `Bearer ${spelled(key)}` } }), key);
     }
   });
 
-  it('is never one that a header could not contain', () => {
+  it('the key of a request is never one that a header could not contain', () => {
     for (const text of ['a b', 'a\r\nx: y', 'ä', '\u007f'])
       assert.equal(keyOf({ headers: { 'x-api-key': spelled(text) } }), spelled(text));
   });
 
-  it('is needed', () => {
+  it('the key of a request is needed', () => {
     assert.throws(() => keyOf({ headers: {} }), GatewayError);
   });
 });

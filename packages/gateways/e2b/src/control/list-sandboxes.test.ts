@@ -37,7 +37,7 @@ describe('a list of E2B of more sandboxes than a page of /v1 has', () => {
   for (const order of ['asc', 'desc'] as const) {
     for (const template of [undefined, 'node']) {
       for (const limit of template ? ['13', '100'] : ['100']) {
-        it(`has each once by pages of ${limit}, in order ${order}, of ${template ?? 'all templates'}`, async () => {
+        it(`a list of E2B of more sandboxes than a page of /v1 has has each once by pages of ${limit}, in order ${order}, of ${template ?? 'all templates'}`, async () => {
           const ids: string[] = [];
           for (let nextToken: string | undefined = '', isFirst = true; nextToken !== undefined; isFirst = false) {
             const page = await listSandboxes(cloche, {

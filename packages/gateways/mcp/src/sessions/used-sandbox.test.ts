@@ -38,7 +38,7 @@ const answer = (fields: object) => json(200, { sandbox: { ...sampleSandbox(), id
 describe('the sandbox of a session', () => {
   beforeEach(() => session.replaceSandbox('sbx_1'));
 
-  it('lives longer while it is used, from half of its lifetime on', async () => {
+  it('the sandbox of a session lives longer while it is used, from half of its lifetime on', async () => {
     for (const [left, requests] of [
       [HOUR_MS, ['GET /v1/sandboxes/sbx_1']],
       [HOUR_MS / 3, ['GET /v1/sandboxes/sbx_1', 'POST /v1/sandboxes/sbx_1/ttl']],
@@ -51,7 +51,7 @@ describe('the sandbox of a session', () => {
     assert.deepEqual(server.requests.at(-1)?.body, { ttlMs: HOUR_MS });
   });
 
-  it('is used until its end if it may live no longer, or if the key must not extend or read it', async () => {
+  it('the sandbox of a session is used until its end if it may live no longer, or if the key must not extend or read it', async () => {
     for (const code of ['sandbox_ttl_exceeded', 'forbidden', 'quota_exceeded'] as const) {
       reply = (method) =>
         method === 'POST' ? failing(code) : answer({ status: 'ready', expiresAt: inMs(HOUR_MS / 3) });
@@ -61,7 +61,7 @@ describe('the sandbox of a session', () => {
     assert.equal(await used().id(undefined), 'sbx_1');
   });
 
-  it('is replaced when it has ended, however it has', async () => {
+  it('the sandbox of a session is replaced when it has ended, however it has', async () => {
     for (const status of ['expiring', 'destroyed', 'failed', 'gone']) {
       await session.replaceSandbox('sbx_1');
       reply = (method) => {
@@ -75,7 +75,7 @@ describe('the sandbox of a session', () => {
     }
   });
 
-  it('is the one that a call names, without a question', async () => {
+  it('the sandbox of a session is the one that a call names, without a question', async () => {
     assert.equal(await used().id('sbx_9'), 'sbx_9');
     assert.deepEqual(sent(), []);
   });
@@ -101,14 +101,14 @@ describe('the first sandbox of a session', () => {
     await eventually(() => session.sandboxId === 'sbx_3', { because: 'the session keeps it' });
   });
 
-  it('is destroyed at once if the session has ended meanwhile', async () => {
+  it('the first sandbox of a session is destroyed at once if the session has ended meanwhile', async () => {
     reply = () => json(201, { sandbox: { ...sampleSandbox(), id: 'sbx_4' } });
     session.end();
     await assert.rejects(used().id(undefined), /The session has ended/);
     assert.deepEqual(sent(), ['POST /v1/sandboxes', 'DELETE /v1/sandboxes/sbx_4']);
   });
 
-  it('has one key for all calls that need it at the same time', async () => {
+  it('the first sandbox of a session has one key for all calls that need it at the same time', async () => {
     reply = () => json(201, { sandbox: { ...sampleSandbox(), id: 'sbx_5' } });
     await Promise.all([used().id(undefined), used().id(undefined)]);
     const keys = server.requests.slice(seen).map(({ headers }) => headers['idempotency-key']);

@@ -63,7 +63,7 @@ describe('a client that has subscribed to a file', () => {
     ],
   };
   for (const [what, [events, uris]] of Object.entries(CHANGES))
-    it(`is told ${what}`, async () => {
+    it(`a client that has subscribed to a file is told ${what}`, async () => {
       let send = (_text: string) => {};
       reply = () => (response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -80,7 +80,7 @@ describe('a client that has subscribed to a file', () => {
       await isTold(uris);
     });
 
-  it('is told nothing after it has unsubscribed, and the watch ends', async () => {
+  it('a client that has subscribed to a file is told nothing after it has unsubscribed, and the watch ends', async () => {
     await client.subscribeResource({ uri: FILE });
     await eventually(() => watches().length === 1, { because: 'the directory is watched' });
     await client.unsubscribeResource({ uri: FILE });
@@ -88,7 +88,7 @@ describe('a client that has subscribed to a file', () => {
     await client.unsubscribeResource({ uri: FILE });
   });
 
-  it('has no watch after its session has ended or it has left', async () => {
+  it('a client that has subscribed to a file has no watch after its session has ended or it has left', async () => {
     for (const end of ['session', 'client'] as const) {
       seen = router.service.requests.length;
       const own = await router.connect({});
@@ -100,7 +100,7 @@ describe('a client that has subscribed to a file', () => {
     }
   });
 
-  it('goes on where the directory cannot be watched, and is told again after a new subscription', async () => {
+  it('a client that has subscribed to a file goes on where the directory cannot be watched, and is told again after a new subscription', async () => {
     reply = () => failing('not_found');
     await client.subscribeResource({ uri: FILE });
     await eventually(() => watches().length === 1, { because: 'the directory was asked for' });
@@ -110,7 +110,7 @@ describe('a client that has subscribed to a file', () => {
     await isTold([FILE]);
   });
 
-  it('is refused what is no resource, and more subscriptions than a session has', async () => {
+  it('a client that has subscribed to a file is refused what is no resource, and more subscriptions than a session has', async () => {
     for (const uri of ['test://a', 'cloche://sandbox/sbx_1', 'cloche://sandbox/sbx_1/%ff', 'x'.repeat(10)])
       await assert.rejects(client.subscribeResource({ uri }), /is no resource/, uri);
     for (let index = 0; index < 32; index += 1) await client.subscribeResource({ uri: `${FILE}${index}` });
@@ -119,7 +119,7 @@ describe('a client that has subscribed to a file', () => {
     assert.equal(watches().length, 1);
   });
 
-  it('needs no watch for an artifact, which never changes', async () => {
+  it('a client that has subscribed to a file needs no watch for an artifact, which never changes', async () => {
     await client.subscribeResource({ uri: 'cloche://artifact/art_1' });
     await client.subscribeResource({ uri: FILE });
     await eventually(() => watches().length === 1, { because: 'the directory is watched' });
@@ -127,7 +127,7 @@ describe('a client that has subscribed to a file', () => {
 });
 
 describe('the stream of a session', () => {
-  it('is refused without a session, of an unknown session, and beyond the limit of requests', async () => {
+  it('the stream of a session is refused without a session, of an unknown session, and beyond the limit of requests', async () => {
     assert.equal((await send('GET')).status, 405);
     assert.equal((await send('GET', 'unknown')).status, 404);
     router.refuse({ status: 429, message: 'too many' });
@@ -141,7 +141,7 @@ describe('the stream of a session', () => {
     }
   });
 
-  it('is one: a later one ends it, and the end of the key ends that', async () => {
+  it('the stream of a session is one: a later one ends it, and the end of the key ends that', async () => {
     const { sessionId } = client.transport as { sessionId?: string };
     const first = await send('GET', sessionId);
     assert.equal(first.headers.get('content-type'), 'text/event-stream');
@@ -151,7 +151,7 @@ describe('the stream of a session', () => {
     assert.match(await second.text(), /^: open\n\n$/);
   });
 
-  it('is offered only to a client with a session', async () => {
+  it('the stream of a session is offered only to a client with a session', async () => {
     assert.equal(client.getServerCapabilities()?.resources?.subscribe, true);
     const without = await router.connect(REVISIONS['2026-07-28'] ?? {});
     assert.ok(!without.getServerCapabilities()?.resources?.subscribe);

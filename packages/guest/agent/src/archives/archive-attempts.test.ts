@@ -82,7 +82,7 @@ describe('the archive of a workspace run', { skip: needsRoot }, () => {
     assert.deepEqual([wrong.status, wrong.json.error.code], [400, 'bad_request']);
   });
 
-  it('without a number is unpacked however late it goes on: the control', async () => {
+  it('the archive of a workspace run without a number is unpacked however late it goes on: the control', async () => {
     const late = await beginUpload(undefined, tarOf('file', 'of the earlier attempt'));
     assert.equal((await upload(undefined, tarOf('file', 'of the later attempt'))).status, 200);
     writeFileSync(inside('file'), 'of the command');

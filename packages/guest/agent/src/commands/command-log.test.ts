@@ -28,7 +28,7 @@ function readAll(log: CommandLog, limit = 13): AgentLogEntry[] {
 const textOf = (entries: AgentLogEntry[]) => entries.map(({ data }) => data).join('');
 
 describe('the log of a command', () => {
-  it('gives back what was printed, however it was cut, with numbers that have no gap', () => {
+  it('the log of a command gives back what was printed, however it was cut, with numbers that have no gap', () => {
     const text = 'a日é😀\n'.repeat(60_000);
     const bytes = Buffer.from(text);
     for (const step of [1, 7, 4093, 65_521, 65_536, 200_001]) {
@@ -45,7 +45,7 @@ describe('the log of a command', () => {
     }
   });
 
-  it('keeps the order of a few changes between the streams, and joins single bytes to both in turn', () => {
+  it('the log of a command keeps the order of a few changes between the streams, and joins single bytes to both in turn', () => {
     const { log } = openLog();
     for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.push(stream, Buffer.from('a'));
     assert.deepEqual(
@@ -68,7 +68,7 @@ describe('the log of a command', () => {
     assert.equal(textOf(flood.filter(({ stream }) => stream === 'stderr')), 'é'.repeat(each));
   });
 
-  it('is on disk only when it is long, and in files that no other user can read', () => {
+  it('the log of a command is on disk only when it is long, and in files that no other user can read', () => {
     const { log, files } = openLog();
     log.push('stdout', Buffer.alloc(50_000));
     log.end();
@@ -80,7 +80,7 @@ describe('the log of a command', () => {
     assert.ok(!existsSync(long.files));
   });
 
-  it('drops the oldest beyond its bound and says how much, once', () => {
+  it('the log of a command drops the oldest beyond its bound and says how much, once', () => {
     const { log } = openLog(2 << 20);
     for (let n = 0; n < 200; n++) log.push(n % 2 ? 'stderr' : 'stdout', Buffer.from(`${n}\n`.repeat(10_000)));
     log.end();
@@ -94,7 +94,7 @@ describe('the log of a command', () => {
     assert.equal(log.page(entries[0]?.seq ?? 0, 1, 1).entries[0]?.stream !== 'system', true);
   });
 
-  it('keeps the latest in memory when the disk takes nothing', () => {
+  it('the log of a command keeps the latest in memory when the disk takes nothing', () => {
     const { log, files } = openLog();
     writeFileSync(files, 'a file where its folder should be');
     for (let n = 0; n < 100; n++) log.push('stdout', Buffer.from(`${n}\n`.repeat(2000)));

@@ -21,25 +21,25 @@ describe('a command', () => {
     assert.ok((command.durationMs ?? -1) >= 0);
   });
 
-  it('tells a signal from an exit with the same number', async () => {
+  it('a command tells a signal from an exit with the same number', async () => {
     const exited = (await commands.run('exit 137')).command;
     assert.deepEqual([exited.exitCode, exited.signal], [137, undefined]);
     const killed = (await commands.run('kill -SEGV $$')).command;
     assert.deepEqual([killed.status, killed.exitCode, killed.signal], ['exited', 139, 'SIGSEGV']);
   });
 
-  it('gets its arguments as they are, line feeds and emptiness included', async () => {
+  it('a command gets its arguments as they are, line feeds and emptiness included', async () => {
     const words = ['', 'a b', 'line\nfeed', '$HOME', "it's", '日本', '-n'];
     const { stdout } = await commands.run(['/usr/bin/printf', '[%s]', ...words]);
     assert.equal(stdout, words.map((word) => `[${word}]`).join(''));
   });
 
-  it('takes ten thousand arguments', async () => {
+  it('a command takes ten thousand arguments', async () => {
     const { stdout } = await commands.run(['/bin/bash', '-c', 'echo $#', 'x', ...Array(10_000).fill('argument')]);
     assert.equal(stdout, '10000\n');
   });
 
-  it('that cannot be started is failed with the exit code of a shell, and says why in its standard error', async () => {
+  it('a command that cannot be started is failed with the exit code of a shell, and says why in its standard error', async () => {
     const outcomes = {
       '/no-such-program': [127, 'No such file or directory'],
       '/tmp': [126, 'Permission denied'],
@@ -55,7 +55,7 @@ describe('a command', () => {
     assert.deepEqual([long.command.exitCode, long.stderr], [126, '/bin/echo: Argument list too long\n']);
   });
 
-  it('runs as the user, or as root, with its environment and no other', async () => {
+  it('a command runs as the user, or as root, with its environment and no other', async () => {
     const script = 'id -u; id -G; echo $HOME $FOO $PWD; env | grep -c ^CLOCHE_';
     const asUser = await commands.run(script, { env: { FOO: 'a=b\nc' } });
     assert.equal(
@@ -65,14 +65,14 @@ describe('a command', () => {
     assert.match((await commands.run(script, { user: 'root' })).stdout, /^0\n.*\n\/root /);
   });
 
-  it('has real pipes, which it may open by name', async () => {
+  it('a command has real pipes, which it may open by name', async () => {
     const { stdout, stderr } = await commands.run('echo one > /dev/stdout; echo two > /dev/stderr; cat < /dev/stdin', {
       stdin: 'three',
     });
     assert.deepEqual([stdout, stderr], ['one\nthree', 'two\n']);
   });
 
-  it('is refused a folder that does not exist, or that its user may not enter', async () => {
+  it('a command is refused a folder that does not exist, or that its user may not enter', async () => {
     const missing = await commands.put('cwd-1', 'true', { cwd: '/no/such/folder' });
     assert.equal(missing.status, 400);
     assert.match(JSON.stringify(missing.body), /invalid_cwd/);
@@ -82,7 +82,7 @@ describe('a command', () => {
     assert.equal((await commands.put('cwd-3', 'true', { cwd: closed, user: 'root' })).status, 200);
   });
 
-  it('is started once, however often it is asked for', async () => {
+  it('a command is started once, however often it is asked for', async () => {
     const file = join(commands.agent.workspace, 'count');
     await Promise.all([1, 2, 3].map(() => commands.put('once', `echo x >> ${file}`)));
     await commands.result('once');
@@ -90,7 +90,7 @@ describe('a command', () => {
     assert.equal((await commands.run(`cat ${file}`)).stdout, 'x\n');
   });
 
-  it('answers when it ends, even if a process holds its pipes open, and processes that it left go on', async () => {
+  it('a command answers when it ends, even if a process holds its pipes open, and processes that it left go on', async () => {
     const { stdout, command } = await commands.run('setsid sleep 300 & echo $!');
     assert.equal(command.status, 'exited');
     const pid = Number(stdout);
@@ -99,7 +99,7 @@ describe('a command', () => {
     assert.ok(await isGone(pid));
   });
 
-  it('lets what it left print on without a reader', async () => {
+  it('a command lets what it left print on without a reader', async () => {
     const file = join(commands.agent.workspace, 'alive');
     const { command } = await commands.run(
       `(sleep 0.3; for n in {1..20000}; do echo some more words; done; touch ${file}) &`,
@@ -132,14 +132,14 @@ const SURVIVAL_MS = 3000;
 // Concurrent, because the tests mostly wait.
 describe('a process that tries to survive', { concurrency: true }, () => {
   for (const [deed, script] of survivors) {
-    it(`and ${deed} ends with the time of its command`, async () => {
+    it(`a process that tries to survive and ${deed} ends with the time of its command`, async () => {
       const { stdout, command } = await commands.run(script, { timeoutMs: SURVIVAL_MS });
       assert.equal(command.status, 'timed_out');
       assert.ok(Number(stdout) > 1, stdout);
       assert.ok(await isGone(Number(stdout)));
     });
 
-    it(`and ${deed} ends when its command is killed`, async () => {
+    it(`a process that tries to survive and ${deed} ends when its command is killed`, async () => {
       const id = await commands.start(script);
       await commands.printed(id, '\n');
       const { body } = await commands.kill(id);
@@ -151,13 +151,13 @@ describe('a process that tries to survive', { concurrency: true }, () => {
 });
 
 describe('what watches over a command', () => {
-  it('cannot be killed by it', async () => {
+  it('what watches over a command cannot be killed by it', async () => {
     const { stdout, command } = await commands.run('kill -9 $PPID && echo gone; echo $PPID');
     assert.equal(command.status, 'exited', JSON.stringify(command));
     assert.match(stdout, /^\d+\n$/);
   });
 
-  it('is gone when nothing of the command is left', async () => {
+  it('what watches over a command is gone when nothing of the command is left', async () => {
     const { stdout } = await commands.run('echo $PPID');
     assert.ok(await isGone(Number(stdout)));
   });
@@ -176,7 +176,7 @@ describe('a fork bomb', () => {
 });
 
 describe('signals', () => {
-  it('reach every process of a command', async () => {
+  it('signals reach every process of a command', async () => {
     const script =
       'trap "echo parent" USR1; bash -c "trap \\"echo child\\" USR1; echo ready; while :; do sleep 0.05; done" & while :; do wait; done';
     const id = await commands.start(script);
@@ -188,7 +188,7 @@ describe('signals', () => {
     await commands.kill(id);
   });
 
-  it('that a command answers by an exit of its own leave it exited', async () => {
+  it('signals that a command answers by an exit of its own leave it exited', async () => {
     const id = await commands.start('trap "exit 7" TERM; echo ready; while :; do sleep 0.05; done');
     await commands.printed(id, 'ready');
     await commands.kill(id, 'SIGTERM');
@@ -199,7 +199,7 @@ describe('signals', () => {
 });
 
 describe('a signal that was sent', () => {
-  it('makes a command killed when it dies of that one, not of another', async () => {
+  it('a signal that was sent makes a command killed when it dies of that one, not of another', async () => {
     const id = await commands.start('trap "kill -SEGV $$" USR1; echo ready; while :; do sleep 0.05; done');
     await commands.printed(id, 'ready');
     await commands.kill(id, 'SIGUSR1');
@@ -213,16 +213,16 @@ describe('a signal that was sent', () => {
 });
 
 describe('standard input', () => {
-  it('is empty unless it is given', async () => {
+  it('standard input is empty unless it is given', async () => {
     assert.equal((await commands.run('wc -c')).stdout, '0\n');
   });
 
-  it('is what was given, however much, then ends', async () => {
+  it('standard input is what was given, however much, then ends', async () => {
     const stdin = 'é\n'.repeat(400_000);
     assert.equal((await commands.run('md5sum; exec <&-', { stdin })).stdout, `${md5(stdin)}  -\n`);
   });
 
-  it('stays open for what is written while the command runs', async () => {
+  it('standard input stays open for what is written while the command runs', async () => {
     const id = await commands.start('while read line; do echo "got $line"; done; echo end', {
       stdinOpen: true,
       stdin: 'one\n',
@@ -235,7 +235,7 @@ describe('standard input', () => {
     assert.equal((await commands.write(id, 'late')).status, 409);
   });
 
-  it('that no client reads does not keep a command from ending', async () => {
+  it('standard input that no client reads does not keep a command from ending', async () => {
     const { command } = await commands.run('exec <&-; exit 5', { stdin: 'x'.repeat(3_000_000) });
     assert.equal(command.exitCode, 5, JSON.stringify(command));
   });
@@ -246,7 +246,7 @@ function md5(text: string): string {
 }
 
 describe('the log', () => {
-  it('has every byte once and in order, while it is written', async () => {
+  it('the log has every byte once and in order, while it is written', async () => {
     const id = await commands.start('for n in {1..3000}; do echo "line $n"; echo "warn $n" >&2; done');
     let afterSeq = 0;
     const text = { stdout: '', stderr: '', system: '' };
@@ -266,7 +266,7 @@ describe('the log', () => {
     assert.equal(text.system, '');
   });
 
-  it('is followed to the end, from anywhere', async () => {
+  it('the log is followed to the end, from anywhere', async () => {
     const id = await commands.start('echo one; sleep 0.1; echo two; sleep 0.1; echo three');
     const all = [];
     for await (const event of commands.follow(id)) all.push(event);
@@ -281,7 +281,7 @@ describe('the log', () => {
     assert.deepEqual(rest, all.slice(2));
   });
 
-  it('keeps the latest of 100 MB, says what it dropped, and is on disk for root alone', async () => {
+  it('the log keeps the latest of 100 MB, says what it dropped, and is on disk for root alone', async () => {
     const id = await commands.start('yes 0123456789abcde | head -c 100000000; echo; echo the end');
     const { stdout, truncated } = await commands.result(id);
     const kept = stdout.slice(0, stdout.lastIndexOf('[cloche: ')).trimEnd();
@@ -309,7 +309,7 @@ describe('the log', () => {
     assert.ok(Number.parseInt(disk, 10) <= 18, disk);
   });
 
-  it('splits no character, and replaces invalid bytes', async () => {
+  it('the log splits no character, and replaces invalid bytes', async () => {
     const id = await commands.start("for n in {1..30000}; do printf '日本é😀'; done; printf 'a\\xffb\\xe6'");
     await commands.result(id);
     const { entries } = await commands.log(id);

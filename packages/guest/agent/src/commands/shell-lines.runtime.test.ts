@@ -17,14 +17,14 @@ const runLine = (line: string, options: Partial<StartCommand> = {}) =>
 
 describe('a shell line', () => {
   for (const PATH of ['/opt/venv/bin:$PATH', '/nowhere', '', ':', '~/bin:$HOME/bin', 'relative']) {
-    it(`runs where the client has set PATH to "${PATH}"`, async () => {
+    it(`a shell line runs where the client has set PATH to "${PATH}"`, async () => {
       const { stdout, command } = await runLine('echo ran', { env: { PATH } });
       assert.deepEqual([stdout, command.exitCode], ['ran\n', 0]);
     });
   }
 
   for (const line of ['-weird', '--version', '--help', '+weird', '-c', '--', '-', '-x 1', '+o posix']) {
-    it(`that is "${line}" names a program that is not found`, async () => {
+    it(`a shell line that is "${line}" names a program that is not found`, async () => {
       const { stdout, stderr, command } = await runLine(line);
       assert.deepEqual([stdout, command.exitCode], ['', 127], stderr);
       assert.match(stderr, /command not found/);
@@ -32,7 +32,7 @@ describe('a shell line', () => {
   }
 
   for (const place of ['home/.local/bin', 'workspace', 'workspace/bin', 'home/bin', 'own']) {
-    it(`is not given to a program named bash in ${place}`, async () => {
+    it(`a shell line is not given to a program named bash in ${place}`, async () => {
       const folder = join(commands.agent.folder, place);
       mkdirSync(folder, { recursive: true });
       for (const name of ['bash', 'sh']) {

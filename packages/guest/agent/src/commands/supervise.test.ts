@@ -77,7 +77,7 @@ describe('the supervisor of a command', () => {
     assert.deepEqual(frames.at(-1), ['X', 'exit 7']);
   });
 
-  it('reads frames that arrive in pieces, and several in one piece', async () => {
+  it('the supervisor of a command reads frames that arrive in pieces, and several in one piece', async () => {
     const whole = start(['/bin/cat'], { input: true });
     const rest = Buffer.concat([whole.subarray(9), frame('I', 'a'), frame('I', 'bc'), frame('I'), frame('C')]);
     const frames = await framesOf(whole.subarray(0, 3), whole.subarray(3, 9), rest);
@@ -85,14 +85,16 @@ describe('the supervisor of a command', () => {
     assert.deepEqual(frames.at(-1), ['X', 'exit 0']);
   });
 
-  it('carries more input than a pipe holds', async () => {
+  it('the supervisor of a command carries more input than a pipe holds', async () => {
     const text = 'x'.repeat(300_000);
     const frames = await framesOf(start(['/usr/bin/wc', '-c'], { input: true }), frame('I', text), frame('C'));
     assert.equal(ofType(frames, 'O').trim(), '300000');
   });
 
   const compiler = spawnSync('cc', ['--version']).status === 0;
-  it('notices an end that comes right before it waits', { skip: !compiler && 'there is no C compiler' }, async () => {
+  it('the supervisor of a command notices an end that comes right before it waits', {
+    skip: !compiler && 'there is no C compiler',
+  }, async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'cloche-late-wait-'));
     // Each wait begins a second late. The command ends before the second one begins, and prints nothing by then.
     const source = `
@@ -117,16 +119,16 @@ static long wait_late(descriptors *reads, descriptors *writes) {
     assert.deepEqual((await framesFrom([program], command)).at(-1), ['X', 'exit 3']);
   });
 
-  it('starts the command with no signal blocked', async () => {
+  it('the supervisor of a command starts the command with no signal blocked', async () => {
     const frames = await framesOf(start(['/bin/grep', 'SigBlk', '/proc/self/status']));
     assert.equal(Number.parseInt(ofType(frames, 'O').split('\t')[1] ?? '', 16), 0);
   });
 
-  it('tells a signal from an exit', async () => {
+  it('the supervisor of a command tells a signal from an exit', async () => {
     assert.deepEqual((await framesOf(start(['/bin/sh', '-c', 'kill -TERM $$']))).at(-1), ['X', 'signal 15']);
   });
 
-  it('gives the command its directory and the variables of the request alone', async () => {
+  it('the supervisor of a command gives the command its directory and the variables of the request alone', async () => {
     const frames = await framesOf(start(['/bin/sh', '-c', 'pwd; env'], { cwd: '/usr', environment: ['A=b=c'] }));
     const lines = ofType(frames, 'O').trim().split('\n');
     assert.equal(lines[0], '/usr');
@@ -156,7 +158,7 @@ static long wait_late(descriptors *reads, descriptors *writes) {
     [['/bin/true'], { cwd: `/${'x'.repeat(300)}` }, 'cwd File name too long'],
   ];
   for (const [index, [argv, options, failure]] of FAILURES.entries()) {
-    it(`says why a command could not be started: ${index}, ${failure}`, async () => {
+    it(`the supervisor of a command says why a command could not be started: ${index}, ${failure}`, async () => {
       assert.deepEqual(await framesOf(start(argv, options)), [['F', failure]]);
     });
   }
@@ -180,7 +182,7 @@ static long wait_late(descriptors *reads, descriptors *writes) {
     }
   });
 
-  it('gives a terminal its size, its input and its end', async () => {
+  it('the supervisor of a command gives a terminal its size, its input and its end', async () => {
     const shell = ['/bin/sh', '-c', 'stty -echo; stty size; read x; stty size; echo "$x"; test -t 0 && test -t 2'];
     const command = start(shell, { mode: 'terminal', size: ['80', '24'], environment: ['PATH=/usr/bin:/bin'] });
     const frames = await framesOf(command, frame('R', '111 33'), frame('I', 'text\n'), frame('C'));
@@ -188,7 +190,7 @@ static long wait_late(descriptors *reads, descriptors *writes) {
     assert.deepEqual(frames.at(-1), ['X', 'exit 0']);
   });
 
-  it('ends without a command when the first frame is none that starts one', async () => {
+  it('the supervisor of a command ends without a command when the first frame is none that starts one', async () => {
     const fields = (...values: string[]) => frame('S', values.join('\0'));
     const BROKEN: Record<string, Buffer> = {
       'another type': frame('I', 'x'),
@@ -216,7 +218,7 @@ static long wait_late(descriptors *reads, descriptors *writes) {
     }
   });
 
-  it('survives frames that make no sense', async () => {
+  it('the supervisor of a command survives frames that make no sense', async () => {
     // The same bytes in each run.
     let state = 1;
     const random = (below: number) => {
@@ -241,7 +243,9 @@ static long wait_late(descriptors *reads, descriptors *writes) {
   });
 
   const emulated = spawnSync(EMULATOR, ['--version']).status === 0;
-  it('is the same on arm64', { skip: !emulated && `${EMULATOR} is not installed` }, async () => {
+  it('the supervisor of a command is the same on arm64', {
+    skip: !emulated && `${EMULATOR} is not installed`,
+  }, async () => {
     const arm64 = [EMULATOR, staticProgram('supervise', 'arm64')];
     const line = 'cat; echo "$@"; echo error >&2; kill -TERM $$';
     const command = start(['/bin/sh', '-c', line, '-', 'a', 'b c'], { input: true, environment: ['PATH=/bin'] });

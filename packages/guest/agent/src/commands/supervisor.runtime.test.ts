@@ -27,14 +27,14 @@ describe('the supervisor of a command', () => {
   /** Runs a command and returns the pid of its supervisor. */
   const ownSupervisor = async () => Number((await commands.run('echo $PPID')).stdout);
 
-  it('has waited for it since the command before', async () => {
+  it('the supervisor of a command has waited for it since the command before', async () => {
     const pid = await waiting(await ownSupervisor());
     assert.equal(await ownSupervisor(), pid);
     const next = await waiting(pid);
     assert.equal(await ownSupervisor(), next);
   });
 
-  it('waits for the first one of an agent without requests', async () => {
+  it('the supervisor of a command waits for the first one of an agent without requests', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
     await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
     await eventually(() => supervisorsOf(agent).length === 1, { because: 'the first supervisor waits' });
@@ -44,7 +44,7 @@ describe('the supervisor of a command', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('is another one when that was killed', async () => {
+  it('the supervisor of a command is another one when that was killed', async () => {
     const pid = await waiting(await ownSupervisor());
     process.kill(pid, 'SIGKILL');
     // Until the process has ended, which can take a while on a busy machine, it is used like any other.
@@ -54,7 +54,7 @@ describe('the supervisor of a command', () => {
     assert.notEqual(await waiting(own), pid);
   });
 
-  it('is another one after a command that could not be started', async () => {
+  it('the supervisor of a command is another one after a command that could not be started', async () => {
     const pid = await waiting(await ownSupervisor());
     assert.equal((await commands.run(['/no-such-program'])).command.status, 'failed');
     const next = await waiting(pid);
@@ -72,7 +72,7 @@ describe('the supervisor of a command', () => {
 });
 
 describe('the end of a command', () => {
-  it('is reported for each of many that end at once, also if they did not read their input', async () => {
+  it('the end of a command is reported for each of many that end at once, also if they did not read their input', async () => {
     const stdin = 'x'.repeat(3_000_000);
     const results = await Promise.all([
       ...Array.from({ length: 20 }, () => commands.run('exec <&-; exit 5', { stdin })),

@@ -115,7 +115,7 @@ describe('sudo', { skip: needsRoot }, () => {
     });
   }
 
-  it('passes input on to its end, however much, and keeps the order of one pipe', async () => {
+  it('sudo passes input on to its end, however much, and keeps the order of one pipe', async () => {
     const input = Buffer.alloc(5_000_000, 'abc\n');
     assert.equal((await sudo(['wc', '-c'], { input })).stdout.trim(), '5000000');
     assert.equal((await sudo(['cat'], { input })).stdout, input.toString());
@@ -125,7 +125,7 @@ describe('sudo', { skip: needsRoot }, () => {
     assert.equal(await text(shell.stdout), '1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n6\n6\n7\n7\n8\n8\n9\n9\n');
   });
 
-  it('passes signals on', async () => {
+  it('sudo passes signals on', async () => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1'] as const) {
       const name = signal.slice(3);
       const child = start(['sh', '-c', `trap "echo got; exit 3" ${name}; echo ready; while :; do sleep 0.05; done`]);
@@ -136,7 +136,7 @@ describe('sudo', { skip: needsRoot }, () => {
     }
   });
 
-  it('ends the command with its caller, also one that takes no input', async () => {
+  it('sudo ends the command with its caller, also one that takes no input', async () => {
     for (const [signal, args] of [
       ['SIGKILL', ['sleep', '4711']],
       ['SIGINT', ['sleep', '4711']],
@@ -149,13 +149,13 @@ describe('sudo', { skip: needsRoot }, () => {
     }
   });
 
-  it('leaves what a command has started in the background', async () => {
+  it('sudo leaves what a command has started in the background', async () => {
     assert.equal((await sudo(['sh', '-c', 'sleep 4712 >/dev/null 2>&1 & echo started'])).stdout, 'started\n');
     await eventually(() => isRunning('4712'), { because: 'it was started' });
     await sudo(['pkill', '-f', 'sleep 4712']);
   });
 
-  it('gives a command a terminal of its own in a terminal', async () => {
+  it('sudo gives a command a terminal of its own in a terminal', async () => {
     const program = `
 import pty, os, sys, time, fcntl, termios, struct
 pid, fd = pty.fork()
@@ -182,14 +182,14 @@ print(seen.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert.match(printed, /^33 111\r\nready\r\n\^Cinterrupted\r\n 4\n$/);
   });
 
-  it('is of the user of the sandbox and of root alone', async () => {
+  it('sudo is of the user of the sandbox and of root alone', async () => {
     const stranger = await sudo(['id'], { as: { uid: 65_534, gid: 65_534 } });
     assert.match(stranger.stderr, /no answer: Permission denied/);
     assert.equal((await sudo(['id', '-u'], { as: { uid: 0, gid: 0 } })).stdout, '0\n');
     assert.equal((await sudo(own('id', '-u'))).stdout, '0\n');
   });
 
-  it('says why there is none', async () => {
+  it('sudo says why there is none', async () => {
     const { stderr, code } = await sudo(['id'], { socket: '/run/nonesuch.sock' });
     assert.match(
       stderr,
@@ -198,7 +198,7 @@ print(seen.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert.equal(code, 1);
   });
 
-  it('refuses a request that is too long, broken or of too many', async () => {
+  it('sudo refuses a request that is too long, broken or of too many', async () => {
     const frame = (type: string, body: string) => {
       const head = Buffer.alloc(5);
       head.write(type);

@@ -42,7 +42,7 @@ describe('an error code of the agent', () => {
     });
   }
 
-  it('that does not exist is internal, and its message is cut', () => {
+  it('an error code of the agent that does not exist is internal, and its message is cut', () => {
     for (const code of ['', 'constructor', '__proto__', 'gone']) {
       for (const group of GROUPS) assert.equal(refusal({ code, message: '' }, group).kind, 'internal');
     }
@@ -68,7 +68,7 @@ describe('a failure of the connection', () => {
     ['any other error', 'x', 'misbehaved', 'gone'],
   ];
   for (const [name, error, kind, kindForFiles] of failures) {
-    it(`by ${name} has a kind`, () => {
+    it(`a failure of the connection by ${name} has a kind`, () => {
       for (const group of GROUPS) {
         const converted = toAgentError(error, never, group);
         assert.ok(converted instanceof AgentError);
@@ -78,7 +78,7 @@ describe('a failure of the connection', () => {
     });
   }
 
-  it('to an agent whose queue of connections is full is not blamed on the agent', async () => {
+  it('a failure of the connection to an agent whose queue of connections is full is not blamed on the agent', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'cloche-full-queue-'));
     const path = join(folder.path, 'agent.sock');
     const listen =
@@ -118,7 +118,7 @@ describe('a failure of the connection', () => {
 });
 
 describe('a refusal about a file', () => {
-  it('with any other code is an internal failure of the agent', () => {
+  it('a refusal about a file with any other code is an internal failure of the agent', () => {
     for (const code of ['internal', 'queue_full', 'constructor']) {
       const error = fileRefusal({ code, message: 'why' }, undefined);
       assert.ok(error instanceof AgentError);
@@ -126,7 +126,7 @@ describe('a refusal about a file', () => {
     }
   });
 
-  it('to HEAD has an error by its status alone', () => {
+  it('a refusal about a file to HEAD has an error by its status alone', () => {
     const rows: [status: number, kind: FileError['kind'], message: string][] = [
       [400, 'invalid_path', 'is invalid: give a non-empty path of at most 4096 bytes without NUL'],
       [403, 'permission_denied', 'This user of the sandbox has no permission for the file.'],

@@ -35,14 +35,14 @@ class SlowTarget extends Writable {
 }
 
 describe('a lent body', () => {
-  it('is taken as a whole before its target is ended, because an answer may close the connection then', async () => {
+  it('a lent body is taken as a whole before its target is ended, because an answer may close the connection then', async () => {
     const target = new SlowTarget();
     await sendBody(lentPieces(), target);
     assert.equal(target.untakenAtEnd, 0);
     assert.equal(Buffer.concat(target.taken).toString(), 'one two three');
   });
 
-  it('is not waited for when its target closes early', async () => {
+  it('a lent body is not waited for when its target closes early', async () => {
     const target = new SlowTarget();
     target._write = () => undefined;
     setImmediate(() => target.destroy());

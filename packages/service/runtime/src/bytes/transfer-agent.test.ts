@@ -59,7 +59,7 @@ async function borrow(body: LentBytes): Promise<Buffer> {
 }
 
 describe('the body of a large file', () => {
-  it('comes whole and in order, lent or read, however it was sent', async () => {
+  it('the body of a large file comes whole and in order, lent or read, however it was sent', async () => {
     const inPieces = (response: ServerResponse) => {
       let at = 0;
       const next = () => {
@@ -78,7 +78,7 @@ describe('the body of a large file', () => {
     }
   });
 
-  it('is read no further while its pieces are out', async () => {
+  it('the body of a large file is read no further while its pieces are out', async () => {
     await using agent = await openAgent((response) => response.end(BYTES));
     const body = await agent.read();
     const out: (() => void)[] = [];
@@ -99,7 +99,7 @@ describe('the body of a large file', () => {
     assert.equal(lent, BYTES.length);
   });
 
-  it('fails when the agent breaks off, and takes nothing beyond what was announced', async () => {
+  it('the body of a large file fails when the agent breaks off, and takes nothing beyond what was announced', async () => {
     await using short = await openAgent((response) => {
       response.write(BYTES.subarray(0, 2_000_000), () => response.destroy());
     });
@@ -111,7 +111,7 @@ describe('the body of a large file', () => {
     assert.ok((await borrow(await long.read())).equals(BYTES));
   });
 
-  it('takes its connection along when it ends, is left or aborted', async () => {
+  it('the body of a large file takes its connection along when it ends, is left or aborted', async () => {
     await using agent = await openAgent((response) => response.write(BYTES.subarray(0, 3_000_000)));
     (await agent.read()).destroy();
     const abort = new AbortController();

@@ -90,7 +90,7 @@ describe('an agent that announces', () => {
 
 // Its agent takes the user of the sandbox.
 describe('a live sandbox whose agent has the version before', { skip: needsRoot }, () => {
-  it('is used by a server of the next version, and refused by one that accepts only equal versions: the control', async () => {
+  it('a live sandbox whose agent has the version before is used by a server of the next version, and refused by one that accepts only equal versions: the control', async () => {
     await using agent = openAgent(AGENT_PROTOCOL_VERSION - 1);
     assert.equal(await faultOf(agent.client), undefined);
     const { files, refused, statuses } = await useLive(agent.socketPath);
@@ -100,7 +100,7 @@ describe('a live sandbox whose agent has the version before', { skip: needsRoot 
     assert.deepEqual(byEqual, { refused: 'sandbox_incompatible', statuses: STATUSES });
   });
 
-  it('is used by a server that accepts only equal versions when they are equal', async () => {
+  it('a live sandbox whose agent has the version before is used by a server that accepts only equal versions when they are equal', async () => {
     await using agent = openAgent(AGENT_PROTOCOL_VERSION);
     assert.equal(await faultOf(agent.client), undefined);
     assert.equal((await useLive(agent.socketPath, 'equal')).refused, undefined);

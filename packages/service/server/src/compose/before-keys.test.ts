@@ -53,14 +53,14 @@ describe('a client of E2B without a valid key', () => {
     'a signed URL': { path: `/files?path=/tmp/x&signature=${SIGNATURE}` },
   };
   for (const [name, sent] of Object.entries(PATHS)) {
-    it(`is refused before its body has come: ${name}`, async () => {
+    it(`a client of E2B without a valid key is refused before its body has come: ${name}`, async () => {
       const [status, body] = await send(sent);
       assert.ok(status === 401 || status === 403, `${status} ${body}`);
       assert.ok(JSON.parse(body).message, body);
     });
   }
 
-  it('whose key has ended is refused, also with the token of a sandbox', async () => {
+  it('a client of E2B without a valid key whose key has ended is refused, also with the token of a sandbox', async () => {
     const { key } = await tenants.operator('/keys', { org: 'other', scopes: ['*'] });
     const box = await new E2bBoxes(tenants.server.url).create(key.secret);
     const headers = new E2bBoxes(tenants.server.url).headers(box, '49983');
@@ -71,7 +71,7 @@ describe('a client of E2B without a valid key', () => {
     assert.deepEqual([status, JSON.parse(body).code], [401, 'unauthenticated']);
   });
 
-  it('learns whether a sandbox runs, and nothing else of it', async () => {
+  it('a client of E2B without a valid key learns whether a sandbox runs, and nothing else of it', async () => {
     const box = await new E2bBoxes(tenants.server.url).create(tenants.keys.whole);
     const health = async (id: string) =>
       (await send({ method: 'GET', path: '/e2b-box/health', headers: { 'e2b-sandbox-id': id }, body: '' }))[0];
@@ -93,12 +93,12 @@ describe('the address of a client of another protocol', () => {
     return (data as AuditEvent[]).at(-1)?.ip;
   }
 
-  it('is in the audit log', async () => {
+  it('the address of a client of another protocol is in the audit log', async () => {
     assert.equal((await send(create({ 'x-api-key': tenants.keys.whole })))[0], 201);
     assert.equal(await lastAddress(), CLIENT);
   });
 
-  it('is not what the client says', async () => {
+  it('the address of a client of another protocol is not what the client says', async () => {
     const said = { 'cloche-caller': '192.0.2.1 signature' };
     assert.equal((await send(create({ 'x-api-key': tenants.keys.whole, ...said })))[0], 201);
     assert.equal(await lastAddress(), CLIENT);
@@ -107,7 +107,7 @@ describe('the address of a client of another protocol', () => {
     assert.equal(await lastAddress(), CLIENT);
   });
 
-  it('waits after wrong keys of its own, and not after those of others', async () => {
+  it('the address of a client of another protocol waits after wrong keys of its own, and not after those of others', async () => {
     const wrong = () => send(create({ 'x-api-key': 'clk_wrong' }));
     const [own, ownMs] = await timed(() => Promise.all(Array.from({ length: 40 }, wrong)));
     assert.deepEqual([...new Set(own.map(([status]) => status))].sort(), [401, 429]);

@@ -29,7 +29,7 @@ const liveKeys = async ({ db }: SandboxesWorld) =>
   (await db.selectFrom('api_keys').select('id').where('revoked_at', 'is', null).execute()).length;
 
 describe('the bootstrap key, with several servers', () => {
-  it('is made once by servers that start at the same time', async () => {
+  it('the bootstrap key, with several servers, is made once by servers that start at the same time', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     await using c = await a.beside('srv_3');
@@ -39,7 +39,7 @@ describe('the bootstrap key, with several servers', () => {
     for (const { accepts } of servers) assert.equal(await accepts(FIRST), true);
   });
 
-  it('that is changed on one server after another works on each of them until that one has ended', async () => {
+  it('the bootstrap key, with several servers that is changed on one server after another works on each of them until that one has ended', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const [before, after] = [keysOf(a), keysOf(b)];
@@ -61,7 +61,7 @@ describe('the bootstrap key, with several servers', () => {
     await retirement.stop();
   });
 
-  it('that a server is started with again stays, though another server was to revoke it', {
+  it('the bootstrap key, with several servers that a server is started with again stays, though another server was to revoke it', {
     timeout: 60_000,
   }, async () => {
     await using a = await openSandboxes();
@@ -91,7 +91,7 @@ describe('the bootstrap key, with several servers', () => {
     await retirement?.stop();
   });
 
-  it('that is the only one has the same time of creation after a restart', async () => {
+  it('the bootstrap key, with several servers that is the only one has the same time of creation after a restart', async () => {
     await using world = await openSandboxes();
     const { bootstrap } = keysOf(world);
     const created = () => world.db.selectFrom('api_keys').select(['id', 'created_at']).execute();

@@ -69,7 +69,7 @@ describe('a server whose sandbox another server creates', { skip: NEEDS_POSTGRES
     await open[Symbol.asyncDispose]();
   });
 
-  it('runs code in it when the other one has made it ready', async () => {
+  it('a server whose sandbox another server creates runs code in it when the other one has made it ready', async () => {
     const looks = mock.method(other.server.core.sandboxes, 'find');
     const running = other.run(id, '1 + 1');
     // The first look finds the sandbox for the key; each further one waits for the next change.
@@ -94,7 +94,7 @@ describe('a server whose sandbox another server creates', { skip: NEEDS_POSTGRES
     assert.ok(LOOK_AGAIN_MS <= 1_000);
   });
 
-  it('finds it when its connection for notifications is there again', async () => {
+  it('a server whose sandbox another server creates finds it when its connection for notifications is there again', async () => {
     const waiting = await wait(other, NEVER_MS);
     // Nobody hears the change: the creator cannot tell it either.
     await creator.notifications.close();

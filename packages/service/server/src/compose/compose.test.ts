@@ -96,13 +96,13 @@ async function connections(): Promise<number> {
 }
 
 describe('a server', () => {
-  it('serves the contract from its first moment', async () => {
+  it('a server serves the contract from its first moment', async () => {
     assert.equal((await call('GET', '/readyz')).status, 200);
     const id = await readySandbox();
     assert.equal((await call('DELETE', `/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'user_killed');
   });
 
-  it('knows its keys, sandboxes and idempotency records after a restart', async () => {
+  it('a server knows its keys, sandboxes and idempotency records after a restart', async () => {
     const id = await readySandbox('once');
     await server.stop();
     server = await start();
@@ -111,7 +111,7 @@ describe('a server', () => {
     assert.equal((await call('GET', '/v1/sandboxes')).body.data.length, 1);
   });
 
-  it('fails at its restart what a crash cut off, and the same request then runs in the same sandbox', async () => {
+  it('a server fails at its restart what a crash cut off, and the same request then runs in the same sandbox', async () => {
     const id = await readySandbox();
     const runs = `/v1/sandboxes/${id}/code/runs`;
     const body = { code: 'hang', language: 'python' };
@@ -144,7 +144,7 @@ describe('a server', () => {
     }
   });
 
-  it('answers a protocol without WebSockets as if no upgrade were asked for', async () => {
+  it('a server answers a protocol without WebSockets as if no upgrade were asked for', async () => {
     await server.stop();
     server = await start({ CLOCHE_MCP: 'on' });
     const headers = { connection: 'upgrade', upgrade: 'websocket' };
@@ -153,7 +153,7 @@ describe('a server', () => {
     assert.equal(response.statusCode, 401);
   });
 
-  it('keeps to the quota of its operator', async () => {
+  it('a server keeps to the quota of its operator', async () => {
     await server.stop();
     server = await start({ CLOCHE_MAX_SANDBOXES: '1' });
     await readySandbox();
@@ -161,7 +161,7 @@ describe('a server', () => {
     assert.deepEqual([status, body.error.code], [429, 'quota_exceeded']);
   });
 
-  it('counts live sandboxes by status', async () => {
+  it('a server counts live sandboxes by status', async () => {
     await readySandbox();
     const text = await (await fetch(`${server.url}/metrics`)).text();
     assert.match(text, /cloche_sandboxes\{status="ready"\} 1/);
@@ -177,7 +177,7 @@ describe('a server', () => {
     assert.deepEqual(await callOperator('/reconcile'), { instancesRemoved: 0, sandboxesEnded: 0 });
   });
 
-  it('leaves no connection to its database when it cannot start', async () => {
+  it('a server leaves no connection to its database when it cannot start', async () => {
     await server.stop();
     const { secretsKeyFile } = dataPaths(join(folder, 'data'));
     chmodSync(secretsKeyFile, 0o644);
@@ -187,7 +187,7 @@ describe('a server', () => {
     server = await start();
   });
 
-  it('leaves sandboxes alone when it stops', async () => {
+  it('a server leaves sandboxes alone when it stops', async () => {
     await readySandbox();
     await server.stop();
     assert.equal(driver.instances().length, 1);

@@ -94,7 +94,7 @@ async function sandboxRecord() {
 }
 
 describe('two servers at once', () => {
-  it('create as many sandboxes as the limit of the organization lets, of 50', async () => {
+  it('two servers at once create as many sandboxes as the limit of the organization lets, of 50', async () => {
     const recordOf = await sandboxRecord();
     await world.limits.setOrganization(ORG, { liveSandboxes: 10 });
     const results = await atOnce(50, ({ db, quotas }, index) =>
@@ -108,7 +108,7 @@ describe('two servers at once', () => {
     assert.equal(rows.length, 10);
   });
 
-  it('create as many previews of a sandbox as its limit lets', async () => {
+  it('two servers at once create as many previews of a sandbox as its limit lets', async () => {
     const sandboxId = await world.createReady();
     const results = await atOnce(30, async ({ db, transactions, outbox }, index) => {
       const previews = new SqlPreviewRepository({ db, transactions, outbox, urlOf: (id) => `http://${id}.test` });
@@ -123,7 +123,7 @@ describe('two servers at once', () => {
     assert.deepEqual([countOf(results, 'inserted'), countOf(results, 'full')], [4, 26]);
   });
 
-  it('create as many secrets as an organization may have', async () => {
+  it('two servers at once create as many secrets as an organization may have', async () => {
     const results = await atOnce(30, async ({ db, transactions }, index) => {
       const secret = {
         ...{
@@ -142,7 +142,7 @@ describe('two servers at once', () => {
     assert.deepEqual([countOf(results, 'inserted'), countOf(results, 'full')], [7, 23]);
   });
 
-  it('execute one of 30 equal requests, again after its failure, and replay its response', async () => {
+  it('two servers at once execute one of 30 equal requests, again after its failure, and replay its response', async () => {
     const clock = new FakeClock();
     const [one, other] = servers.map(
       ({ db }, index) => new Idempotency(new IdempotencyRepository(db), `srv_${index}`, clock, randomIds),
@@ -172,7 +172,9 @@ describe('two servers at once', () => {
     }
   });
 
-  it('keep their claims although their clocks differ by ten minutes', { skip: NEEDS_POSTGRES }, async () => {
+  it('two servers at once keep their claims although their clocks differ by ten minutes', {
+    skip: NEEDS_POSTGRES,
+  }, async () => {
     const scope = { orgId: 'org_1' as OrgId, apiKeyId: 'key_1' as ApiKeyId, method: 'POST', route: '/v1/x' };
     const records = new IdempotencyRepository(world.db);
     const skewed = [-600_000, 0, 600_000].map((skew, index) => {
@@ -236,7 +238,7 @@ describe('two servers at once', () => {
     assert.deepEqual([verified.events, verified.problems], [60, []]);
   });
 
-  it('do not create a sandbox in a project that one of them deletes', async () => {
+  it('two servers at once do not create a sandbox in a project that one of them deletes', async () => {
     const recordOf = await sandboxRecord();
     for (let round = 0; round < 10; round += 1) {
       const [{ db: inserting }, deleting] = servers;
@@ -256,7 +258,7 @@ describe('two servers at once', () => {
     }
   });
 
-  it('start workspace runs while the limits of their organization change: none waits for the other for ever', async () => {
+  it('two servers at once start workspace runs while the limits of their organization change: none waits for the other for ever', async () => {
     const runs = runRepositoryOf(world);
     const results: unknown[] = await atOnce(60, async ({ quotas }, index) =>
       index % 3 === 0

@@ -11,7 +11,7 @@ const problem = (env: Record<string, string>, message: RegExp) =>
   );
 
 describe('readConfig', () => {
-  it('has a default for everything but where sockets lie', () => {
+  it('readConfig has a default for everything but where sockets lie', () => {
     const config = readConfig(base);
     assert.deepEqual(
       [config.port, config.host, config.databaseUrl, config.runDir, config.bootstrapApiKey],
@@ -22,12 +22,12 @@ describe('readConfig', () => {
     assert.throws(() => readConfig({ CLOCHE_DATA_DIR: '/nonexistent' }), /CLOCHE_RUN_DIR must be set/);
   });
 
-  it('lets no sandbox have more than a sixteenth of the host’s process ids by default', () => {
+  it('readConfig lets no sandbox have more than a sixteenth of the host’s process ids by default', () => {
     assert.equal(defaultMaxPids(4_194_304), 8192);
     assert.equal(defaultMaxPids(32_768), 2048);
   });
 
-  it('takes what is set, and an empty variable for one that is not', () => {
+  it('readConfig takes what is set, and an empty variable for one that is not', () => {
     const env = { CLOCHE_PORT: '0', CLOCHE_SANDBOX_DEFAULT_CPU: '0.5', CLOCHE_MAX_SANDBOXES: '3', CLOCHE_HOST: '' };
     const config = readConfig({ ...base, ...env });
     assert.deepEqual(
@@ -36,7 +36,7 @@ describe('readConfig', () => {
     );
   });
 
-  it('names every variable that is wrong, and what it must be', () => {
+  it('readConfig names every variable that is wrong, and what it must be', () => {
     problem(
       { CLOCHE_PORT: 'x', CLOCHE_DATA_DIR: 'relative' },
       /CLOCHE_PORT must be a whole.*\n.*DATA_DIR must be an abs/s,
@@ -48,7 +48,7 @@ describe('readConfig', () => {
     problem({ CLOCHE_SANDBOX_DEFAULT_PIDS: '9000' }, /DEFAULT_PIDS must not be more than CLOCHE_SANDBOX_MAX_PIDS/);
   });
 
-  it('never repeats a key that it refuses', () => {
+  it('readConfig never repeats a key that it refuses', () => {
     problem(
       { CLOCHE_BOOTSTRAP_API_KEY: 'short' },
       /^CLOCHE_BOOTSTRAP_API_KEY must be 20 or more printable ASCII characters; `openssl rand -hex 32` generates a suitable key$/,
@@ -62,7 +62,7 @@ describe('readConfig', () => {
     assert.equal(readConfig({ ...base, CLOCHE_BOOTSTRAP_API_KEY: key }).bootstrapApiKey, key);
   });
 
-  it('refuses a name that no part of an installation knows, and leaves those of other parts alone', () => {
+  it('readConfig refuses a name that no part of an installation knows, and leaves those of other parts alone', () => {
     problem({ CLOCHE_PROT: '1' }, /CLOCHE_PROT is not a setting/);
     readConfig({ ...base, CLOCHE_OCI_RUNTIME: 'crun', CLOCHE_DISK_OVERCOMMIT: '3', PATH: '/bin' });
   });

@@ -73,7 +73,7 @@ async function cutAtCommit(failUnheld: IdempotencyRepository['failUnheld']): Pro
 }
 
 describe('a claim whose commit is not answered, because the connections are cut', { skip: NEEDS_POSTGRES }, () => {
-  it('is given up within two heartbeats, and its request is then executed once', async () => {
+  it('a claim whose commit is not answered, because the connections are cut is given up within two heartbeats, and its request is then executed once', async () => {
     const { answers, executions } = await cutAtCommit(IdempotencyRepository.prototype.failUnheld);
     const texts = answers.map(({ text }) => text);
     assert.equal(texts.pop(), '200');
@@ -82,7 +82,7 @@ describe('a claim whose commit is not answered, because the connections are cut'
     assert.equal(executions, 1);
   });
 
-  it('keeps its key in use if no heartbeat looks for it: the control', async () => {
+  it('a claim whose commit is not answered, because the connections are cut keeps its key in use if no heartbeat looks for it: the control', async () => {
     const { answers, executions } = await cutAtCommit(async () => 0);
     assert.deepEqual(answers.at(-1), { text: IN_PROGRESS, isLate: true });
     assert.equal(executions, 0);

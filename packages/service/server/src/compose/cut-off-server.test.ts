@@ -86,7 +86,7 @@ class RepeatedRun {
 }
 
 describe('a server that is cut off from the database', { skip: NEEDS_POSTGRES }, () => {
-  it('ends its runs before another server executes them, is not ready, and comes back by itself', async () => {
+  it('a server that is cut off from the database ends its runs before another server executes them, is not ready, and comes back by itself', async () => {
     await using proxy = await StallingProxy.open(process.env[SOCKETS] ?? '');
     await using servers = await WholeServers.open(1);
     const cutOff = await startBehind(proxy, servers);
@@ -117,7 +117,7 @@ describe('a server that is cut off from the database', { skip: NEEDS_POSTGRES },
     assert.equal(run.executions.length, 2);
   });
 
-  it('has not ended its run then if it has no fence, and both runs live if the agent does not know their claims: the control', async () => {
+  it('a server that is cut off from the database has not ended its run then if it has no fence, and both runs live if the agent does not know their claims: the control', async () => {
     using restored = new DisposableStack();
     restored.defer(replace(Fence.prototype, { isClosed: false }));
     await using proxy = await StallingProxy.open(process.env[SOCKETS] ?? '');

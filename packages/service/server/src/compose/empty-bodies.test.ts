@@ -52,7 +52,7 @@ const TYPES = [
 
 describe('a request of /v1 that needs no body', () => {
   for (const type of TYPES) {
-    it(`may name the content type ${type ?? 'not at all'}`, async () => {
+    it(`a request of /v1 that needs no body may name the content type ${type ?? 'not at all'}`, async () => {
       const context = `/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`;
       for (const act of ['interrupt', 'restart'])
         assert.equal((await send('POST', `${context}/${act}`, type)).status, 200, act);
@@ -65,14 +65,14 @@ describe('a request of /v1 that needs no body', () => {
     });
   }
 
-  it('may have an object without fields, and nothing else', async () => {
+  it('a request of /v1 that needs no body may have an object without fields, and nothing else', async () => {
     const path = `/v1/sandboxes/${sandboxId}/code/contexts/${contextId}/interrupt`;
     assert.equal((await send('POST', path, 'application/json', { body: '{}' })).status, 200);
     assert.equal((await send('POST', path, 'application/json', { body: '{"a":1}' })).status, 400);
     assert.equal((await send('POST', path, 'text/plain', { body: '{}' })).status, 415);
   });
 
-  it('is not one that needs a body: this is refused without one, whatever its type', async () => {
+  it('a request of /v1 that needs no body is not one that needs a body: this is refused without one, whatever its type', async () => {
     for (const type of TYPES)
       assert.equal((await send('POST', `/v1/sandboxes/${sandboxId}/code/contexts`, type)).status, 400, String(type));
   });

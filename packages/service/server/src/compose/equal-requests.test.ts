@@ -55,7 +55,7 @@ describe('30 equal requests to servers of one database', { skip: NEEDS_POSTGRES 
       after(() => servers?.[Symbol.asyncDispose]());
 
       for (const [what, request] of Object.entries(REQUESTS)) {
-        it(`execute one of ${what} on ${count} servers, and the rest get its answer or a refusal`, async () => {
+        it(`30 equal requests to servers of one database of which there are ${count} execute one of ${what} on ${count} servers, and the rest get its answer or a refusal`, async () => {
           const sandboxId = await servers.readySandbox();
           if ('counts' in request) request.counts = 0;
           const send = (index: number, key: string) =>

@@ -38,7 +38,7 @@ async function equip(sudo: Ends, ports: Ends, settings = { sudo: true, publicPor
 describe('sudo and public ports of a sandbox', () => {
   for (const sudo of ENDS) {
     for (const ports of ENDS) {
-      it(`are given side by side: sudo ${sudo}, ports ${ports}; nothing goes on after the answer`, async () => {
+      it(`sudo and public ports of a sandbox are given side by side: sudo ${sudo}, ports ${ports}; nothing goes on after the answer`, async () => {
         const told = await equip(sudo, ports);
         // Neither waits for the other.
         if (sudo === 'later') assert.ok(told.indexOf('ports begins') < told.indexOf('sudo ends'), told.join());
@@ -48,7 +48,7 @@ describe('sudo and public ports of a sandbox', () => {
     }
   }
 
-  it('are given only where the operator permits them', async () => {
+  it('sudo and public ports of a sandbox are given only where the operator permits them', async () => {
     assert.deepEqual(await equip('at once', 'at once', { sudo: false, publicPorts: false }), ['done']);
     assert.deepEqual(await equip('at once', 'later', { sudo: false, publicPorts: true }), [
       'ports begins',

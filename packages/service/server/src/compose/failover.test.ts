@@ -21,7 +21,7 @@ const PASSING = new Set<unknown>(['unavailable', 'idempotency_request_in_progres
 const CODE = { code: 'print done', language: 'python' };
 
 describe('servers whose database fails over to a standby', { skip: NEEDS_POSTGRES }, () => {
-  it('lose nothing that was replicated synchronously, and of the rest what was not replicated', async () => {
+  it('servers whose database fails over to a standby lose nothing that was replicated synchronously, and of the rest what was not replicated', async () => {
     await using opened = new AsyncDisposableStack();
     const primary = await startPrimary();
     opened.defer(() => primary.close());

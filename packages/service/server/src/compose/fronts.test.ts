@@ -296,7 +296,7 @@ describe('docs/threat-model.md', () => {
   const section = /^## Fronts$(.*?)^## /ms.exec(readFileSync('docs/threat-model.md', 'utf8'))?.[1] ?? '';
   const rows = section.split('\n').filter((line) => /^\| /.test(line));
 
-  it('shows the table of fronts', () => {
+  it('docs/threat-model.md shows the table of fronts', () => {
     const [, ...shown] = rows;
     assert.deepEqual(
       shown,

@@ -34,7 +34,7 @@ after(() => {
 });
 
 describe('a run in a context that exists, with PostgreSQL', { skip: NEEDS_POSTGRES }, () => {
-  it('executes three statements, and waits twice: its look-up is sent right after its claim', async () => {
+  it('a run in a context that exists, with PostgreSQL, executes three statements, and waits twice: its look-up is sent right after its claim', async () => {
     await using servers = await WholeServers.open(1);
     const path = `/v1/sandboxes/${await servers.readySandbox()}/code/runs`;
     let runs = 0;

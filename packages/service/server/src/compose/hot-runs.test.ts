@@ -50,16 +50,16 @@ async function statementsInASecond(): Promise<number> {
 }
 
 describe('a run', () => {
-  it('costs quotas nothing where none limits requests, but one look at the limits in a second', async () => {
+  it('a run costs quotas nothing where none limits requests, but one look at the limits in a second', async () => {
     assert.ok((await statementsInASecond()) <= 1);
   });
 
-  it('costs as little where only other quotas are limited', async () => {
+  it('a run costs as little where only other quotas are limited', async () => {
     await limit({ liveSandboxes: 1000, sandboxesPerMinute: 1000, artifactBytes: 1e9, previews: 100 });
     assert.ok((await statementsInASecond()) <= 2);
   });
 
-  it('costs memory alone where requests are limited: their counts are exchanged once in a second', async () => {
+  it('a run costs memory alone where requests are limited: their counts are exchanged once in a second', async () => {
     await limit({ requestsPerMinute: 1_000_000 });
     const url = `${tenants.server.url}/v1/projects`;
     const isLimited = async () =>

@@ -9,7 +9,7 @@ import { openDatabase } from '../platform/db/open-database.ts';
 const BYTES = 3_000_000;
 
 describe('a large result', { skip: NEEDS_POSTGRES }, () => {
-  it('is replayed by a server that does not have its file, byte by byte', async () => {
+  it('a large result is replayed by a server that does not have its file, byte by byte', async () => {
     await using servers = await WholeServers.open(2);
     const path = `/v1/sandboxes/${await servers.readySandbox()}/code/runs`;
     const body = { code: `large ${BYTES}`, language: 'python' };
@@ -34,7 +34,7 @@ describe('a large result', { skip: NEEDS_POSTGRES }, () => {
 });
 
 describe('the results of an organization', { skip: NEEDS_POSTGRES }, () => {
-  it('that one server keeps for replay count for its quota at the other servers', async () => {
+  it('the results of an organization that one server keeps for replay count for its quota at the other servers', async () => {
     await using servers = await WholeServers.open(2, { CLOCHE_REPLAY_MAX_MB: '1' });
     const path = `/v1/sandboxes/${await servers.readySandbox()}/code/runs`;
     const body = { code: 'large 200000', language: 'python' };

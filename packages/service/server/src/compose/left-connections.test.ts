@@ -80,7 +80,7 @@ async function ofEachRouter(attack: (bytes: string) => Promise<unknown>): Promis
 }
 
 describe('a connection that leaves HTTP', () => {
-  it('behind an unanswered request ends alone', async () => {
+  it('a connection that leaves HTTP behind an unanswered request ends alone', async () => {
     await ofEachRouter(async (bytes) => {
       const socket = await connected();
       socket.end(PLAIN + bytes);
@@ -88,7 +88,7 @@ describe('a connection that leaves HTTP', () => {
     });
   });
 
-  it('whose client resets it ends alone', async () => {
+  it('a connection that leaves HTTP whose client resets it ends alone', async () => {
     await ofEachRouter(async (bytes) => {
       const socket = await connected();
       socket.write(bytes);
@@ -97,7 +97,7 @@ describe('a connection that leaves HTTP', () => {
     });
   });
 
-  it('is given back although the client sends a byte after the answer and closes only its own side', async () => {
+  it('a connection that leaves HTTP is given back although the client sends a byte after the answer and closes only its own side', async () => {
     await ofEachRouter(async (bytes) => {
       const socket = await connected();
       socket.write(bytes);
@@ -107,7 +107,7 @@ describe('a connection that leaves HTTP', () => {
     });
   });
 
-  it('is given back although the client sends a byte and stays', async () => {
+  it('a connection that leaves HTTP is given back although the client sends a byte and stays', async () => {
     const before = openSockets();
     const sockets = await Promise.all(leaving().map(() => connected()));
     for (const [at, socket] of sockets.entries()) {
@@ -120,7 +120,7 @@ describe('a connection that leaves HTTP', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('is answered as an ordinary request would be', async () => {
+  it('a connection that leaves HTTP is answered as an ordinary request would be', async () => {
     for (const [router, bytes] of leaving()) {
       const socket = await connected();
       socket.write(bytes);
@@ -151,7 +151,7 @@ describe('a terminal', () => {
     });
   });
 
-  it('is not opened for a handshake that is not in order, which is refused as JSON', async () => {
+  it('a terminal is not opened for a handshake that is not in order, which is refused as JSON', async () => {
     for (const [fields, named] of [
       ['', /sec-websocket-version/],
       [key, /sec-websocket-version/],
@@ -168,7 +168,7 @@ describe('a terminal', () => {
     }
   });
 
-  it('is closed when its client has left before it was open', async () => {
+  it('a terminal is closed when its client has left before it was open', async () => {
     const before = openSockets();
     const socket = await connected();
     opening = async () => {
@@ -198,7 +198,7 @@ describe('pipelined requests of a client that does not read', () => {
     socket.destroy();
   });
 
-  it('are answered up to the limit of a connection, which then closes', async () => {
+  it('pipelined requests of a client that does not read are answered up to the limit of a connection, which then closes', async () => {
     const socket = await connected();
     socket.write(PLAIN.repeat(40));
     const answers = (await text(socket)).match(/HTTP\/1\.1 200 /g) ?? [];

@@ -112,7 +112,7 @@ const lists = (Object.values(operations) as Operation[]).filter(
 );
 
 describe('every list with pages', () => {
-  it('has a case here, and every list of the contract that says whether there is more has pages', () => {
+  it('every list with pages has a case here, and every list of the contract that says whether there is more has pages', () => {
     assert.deepEqual(lists.map(({ id }) => id).sort(), Object.keys(CASES).sort());
     const others = (Object.values(operations) as Operation[]).filter(({ response }) => {
       const { properties = {} } = response.schema as { properties?: object };

@@ -48,7 +48,7 @@ describe('servers whose connections are lost', { skip: NEEDS_POSTGRES }, () => {
     throw new Error(`no success: ${[...answers].join(', ')}`);
   }
 
-  it('answer nothing but unavailable, create no sandbox twice, and recover by themselves', async () => {
+  it('servers whose connections are lost answer nothing but unavailable, create no sandbox twice, and recover by themselves', async () => {
     const before = (await servers[0].call('GET', '/v1/sandboxes')).body.data.map(({ id }: { id: string }) => id);
     const answers = new Set<string>();
     const ids: string[] = [];

@@ -71,7 +71,7 @@ describe('NUL', () => {
     const body: Schema | undefined = described.requestBody?.content?.['application/json']?.schema;
     const places = body ? textsOf(body).filter(([name]) => !MAY_HAVE_NUL.has(String(name))) : [];
 
-    it(`in a text of ${id} is refused by the name of its field`, async () => {
+    it(`NUL in a text of ${id} is refused by the name of its field`, async () => {
       for (const name of Object.keys(params?.properties ?? {})) {
         const withNul = named(path.replace(`{${name}}`, 'x%00y'));
         await refused(operation, withNul, `params.${name}`, body && {});
@@ -104,7 +104,7 @@ describe('NUL', () => {
 });
 
 describe('the texts of all operations', () => {
-  it('are found', () => {
+  it('the texts of all operations are found', () => {
     const bodies = all.flatMap(({ path, method }) => {
       const content = document.paths[path][method.toLowerCase()].requestBody?.content?.['application/json'];
       return content ? textsOf(content.schema).map((place) => place.join('.')) : [];

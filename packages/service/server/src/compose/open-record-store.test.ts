@@ -32,7 +32,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('the store of idempotency records', () => {
-  it('of SQLite has a journal', async () => {
+  it('the store of idempotency records of SQLite has a journal', async () => {
     const db = await openTestDatabase('sqlite');
     const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
     await store.records.claim(CLAIM);
@@ -41,7 +41,7 @@ describe('the store of idempotency records', () => {
     await db.destroy();
   });
 
-  it('of PostgreSQL has none: the database decides each claim', async () => {
+  it('the store of idempotency records of PostgreSQL has none: the database decides each claim', async () => {
     const { db, queries } = compiledForPostgres();
     const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
     await store.records.claim(CLAIM);

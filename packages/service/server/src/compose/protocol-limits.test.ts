@@ -97,14 +97,14 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       return begun;
     }
 
-    it('refuses a key that does not exist', async () => {
+    it(`the protocol of ${name} refuses a key that does not exist`, async () => {
       const { key } = await organization();
       const refused = await request(`${key}x`, creation);
       if (refused.status !== 401) assert.match(await refused.text(), /API key/);
       assert.equal(await liveSandboxes(key), 0);
     });
 
-    it('refuses a body above its limit before it has come, and goes on', async () => {
+    it(`the protocol of ${name} refuses a body above its limit before it has come, and goes on`, async () => {
       const { key } = await organization();
       const begun = begin(key, TOO_LARGE_BYTES);
       begun.flushHeaders();
@@ -114,7 +114,7 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       assert.notEqual((await request(key, creation)).status, 413);
     });
 
-    it('does nothing for a body of which only a half comes', async () => {
+    it(`the protocol of ${name} does nothing for a body of which only a half comes`, async () => {
       const { key, keyId } = await organization();
       const body = JSON.stringify(creation.body);
       const begun = begin(key, Buffer.byteLength(body));
@@ -126,7 +126,7 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       assert.deepEqual(await auditOf(key, keyId), []);
     });
 
-    it('refuses a body that is half a document', async () => {
+    it(`the protocol of ${name} refuses a body that is half a document`, async () => {
       const { key } = await organization();
       const body = JSON.stringify(creation.body);
       const response = await fetch(tenants.server.url + creation.path, {
@@ -138,7 +138,7 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       assert.equal(await liveSandboxes(key), 0);
     });
 
-    it('refuses a key without the scope, and writes it to the audit log', async () => {
+    it(`the protocol of ${name} refuses a key without the scope, and writes it to the audit log`, async () => {
       const { org, key } = await organization();
       const { secret, id } = (await tenants.operator('/keys', { org, scopes: ['sandbox:read'] })).key;
       assert.match(await send(secret, creation), /lacks the scope \\*"sandbox:create/);
@@ -147,13 +147,13 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       });
     });
 
-    it('holds to the quotas of the organization', async () => {
+    it(`the protocol of ${name} holds to the quotas of the organization`, async () => {
       const { org, key } = await organization();
       await tenants.operator(`/orgs/${org}/quotas`, { liveSandboxes: 0 }, 'PATCH');
       assert.match(await send(key, creation), /exceed its quota `liveSandboxes`/);
     });
 
-    it('counts its requests to the limit of requests, and says when to try again', async () => {
+    it(`the protocol of ${name} counts its requests to the limit of requests, and says when to try again`, async () => {
       const { org, key } = await organization();
       await tenants.operator(`/orgs/${org}/quotas`, { requestsPerMinute: 1 }, 'PATCH');
       await send(key, creation);
@@ -163,14 +163,14 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       assert.equal((await tenants.call(key, 'GET', '/v1/sandboxes')).status, 429);
     });
 
-    it('writes what it changes to the audit log, with the key', async () => {
+    it(`the protocol of ${name} writes what it changes to the audit log, with the key`, async () => {
       const { key, keyId } = await organization();
       await send(key, creation);
       assert.ok((await auditOf(key, keyId)).includes('sandbox.created allowed'));
     });
 
     if (use) {
-      it('reaches no sandbox of another organization', async () => {
+      it(`the protocol of ${name} reaches no sandbox of another organization`, async () => {
         const { key } = await organization();
         const sandboxId = await tenants.createSandbox(key);
         assert.doesNotMatch(await send(key, use(sandboxId)), /not_found/);

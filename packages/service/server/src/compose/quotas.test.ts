@@ -40,7 +40,7 @@ function statuses(answers: readonly Answer[]): Record<number, number> {
 }
 
 describe('quotas', () => {
-  it('let 10 of 100 simultaneous creations through under a limit of 10', async () => {
+  it('quotas let 10 of 100 simultaneous creations through under a limit of 10', async () => {
     await limit({ liveSandboxes: 10 });
     const answers = await atOnce(100, () => call('POST', '/v1/sandboxes', {}, randomUUID()));
     assert.deepEqual(statuses(answers), { 201: 10, 429: 90 });
@@ -53,7 +53,7 @@ describe('quotas', () => {
     assert.deepEqual(await useOf('liveSandboxes'), { quota: 'liveSandboxes', limit: 10, used: 10 });
   });
 
-  it('leave no idempotency record at a refusal: the same key succeeds once there is room', async () => {
+  it('quotas leave no idempotency record at a refusal: the same key succeeds once there is room', async () => {
     await limit({ liveSandboxes: 1 });
     const { sandbox } = (await call('POST', '/v1/sandboxes', {})).body;
     assert.equal((await call('POST', '/v1/sandboxes', {}, 'again')).status, 429);
@@ -61,7 +61,7 @@ describe('quotas', () => {
     assert.equal((await call('POST', '/v1/sandboxes', {}, 'again')).status, 201);
   });
 
-  it('of a project are refused above those of the organization, and show in its list', async () => {
+  it('quotas of a project are refused above those of the organization, and show in its list', async () => {
     await limit({ liveSandboxes: 10 });
     const path = `/v1/projects/${tenants.projectId}`;
     const refused = await call('PATCH', path, { quotas: { liveSandboxes: 11 } });
@@ -81,7 +81,7 @@ describe('quotas', () => {
     assert.deepEqual(foreign[0], { quota: 'liveSandboxes', limit: null, used: 0 });
   });
 
-  it('of creations in a minute stand in the headers of their answers, after those of requests', async () => {
+  it('quotas of creations in a minute stand in the headers of their answers, after those of requests', async () => {
     const create = () =>
       fetch(`${tenants.server.url}/v1/sandboxes`, {
         method: 'POST',
@@ -110,7 +110,7 @@ describe('quotas', () => {
     await tenants.operator('/orgs/other/quotas', { sandboxesPerMinute: null, requestsPerMinute: null }, 'PATCH');
   });
 
-  it('of requests stand in the headers of every answer, and refuse with Retry-After what is too much', async () => {
+  it('quotas of requests stand in the headers of every answer, and refuse with Retry-After what is too much', async () => {
     const send = async () =>
       fetch(`${tenants.server.url}/v1/projects`, { headers: { authorization: `Bearer ${key}` } });
     assert.equal((await send()).headers.get('ratelimit-policy'), null);
@@ -151,7 +151,7 @@ describe('quotas', () => {
 });
 
 describe('a quota of previews', () => {
-  it('counts open previews alone, exactly', async () => {
+  it('a quota of previews counts open previews alone, exactly', async () => {
     await limit({ previews: 3 });
     const sandboxId = await tenants.createSandbox(key);
     const path = `/v1/sandboxes/${sandboxId}/previews`;
@@ -169,7 +169,7 @@ describe('a quota of previews', () => {
 describe('a quota of webhooks', () => {
   const create = () => call('POST', '/v1/webhooks', { url: 'https://localhost/', events: ['*'] }, randomUUID());
 
-  it('is exact at 100 simultaneous creations, and gives room again for each deleted one', async () => {
+  it('a quota of webhooks is exact at 100 simultaneous creations, and gives room again for each deleted one', async () => {
     await limit({ webhooks: 10 });
     const answers = await atOnce(100, create);
     assert.deepEqual(statuses(answers), { 201: 10, 429: 90 });
@@ -184,7 +184,7 @@ describe('a quota of webhooks', () => {
     assert.equal((await useOf('webhooks')).used, 0);
   });
 
-  it('of a project counts those of this project alone', async () => {
+  it('a quota of webhooks of a project counts those of this project alone', async () => {
     await call('PATCH', `/v1/projects/${tenants.projectId}`, { quotas: { webhooks: 1 } });
     const ofProject = { url: 'https://localhost/', events: ['*'], projectId: tenants.projectId };
     const answers = await atOnce(3, () => call('POST', '/v1/webhooks', ofProject));
@@ -214,7 +214,7 @@ describe('a quota of artifact bytes', () => {
     return answer;
   };
 
-  it('is exact at 100 simultaneous exports, and nothing refused stays in the store', async () => {
+  it('a quota of artifact bytes is exact at 100 simultaneous exports, and nothing refused stays in the store', async () => {
     const sandboxId = await tenants.createSandbox(key);
     const names = Array.from({ length: 100 }, (_, index) => `file-${index}`);
     await writeFiles(sandboxId, Object.fromEntries(names.map((name) => [name, randomBytes(1000)])));
@@ -230,7 +230,7 @@ describe('a quota of artifact bytes', () => {
     await eventually(() => stored() === before, { because: 'contents are removed after the answers' });
   });
 
-  it('counts equal contents of a project once', async () => {
+  it('a quota of artifact bytes counts equal contents of a project once', async () => {
     const content = randomBytes(1000);
     await limit({ artifactBytes: 2000 });
     const first = await tenants.createSandbox(key);

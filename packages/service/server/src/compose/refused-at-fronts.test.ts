@@ -74,7 +74,7 @@ describe('a wrong key', () => {
     ['run APIs', { path: '/dify/v1/sandbox/run', headers: { 'x-api-key': WRONG } }],
   ];
   for (const [front, sent] of GUESSES) {
-    it(`is logged and counted as at /v1: ${sent.path}`, async () => {
+    it(`a wrong key is logged and counted as at /v1: ${sent.path}`, async () => {
       const [failed, answered] = await counted(front, 'unauthorized', 401);
       const [status, line] = await refused(sent);
       assert.equal(status, 401);
@@ -93,7 +93,7 @@ describe('a wrong key', () => {
     });
   }
 
-  it('is in no line of the log', () => {
+  it('a wrong key is in no line of the log', () => {
     assert.deepEqual(
       written.filter((line) => line.includes(WRONG)),
       [],
@@ -110,7 +110,7 @@ it('a body that is refused by its size is logged and counted, with the key that 
 });
 
 describe('what is no proper request', () => {
-  it('is logged and counted, with its path if it has one', async () => {
+  it('what is no proper request is logged and counted, with its path if it has one', async () => {
     const [failed, answered] = await counted('none', 'invalid_request', 400);
     const many = Object.fromEntries(Array.from({ length: BEFORE_KEY.headFields + 1 }, (_, at) => [`x-${at}`, '']));
     const [status, line] = await refused({ method: 'GET', path: '/healthz', headers: many });

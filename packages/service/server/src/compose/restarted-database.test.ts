@@ -191,7 +191,7 @@ describe('servers whose PostgreSQL restarts under load', { skip: NEEDS_POSTGRES 
     assert.ok(load.failures.has('500 internal'));
   });
 
-  it('do not recover if lost connections stay in the pool: the control', async (t) => {
+  it('servers whose PostgreSQL restarts under load do not recover if lost connections stay in the pool: the control', async (t) => {
     await using opened = new AsyncDisposableStack();
     const load = await openLoad('kept', opened);
     opened.defer(keepLostConnections());
@@ -201,7 +201,7 @@ describe('servers whose PostgreSQL restarts under load', { skip: NEEDS_POSTGRES 
     t.diagnostic([...load.failures].join('; '));
   });
 
-  it('stop completely although PostgreSQL is gone', async () => {
+  it('servers whose PostgreSQL restarts under load stop completely although PostgreSQL is gone', async () => {
     const own = await startPostgres();
     await using opened = new AsyncDisposableStack();
     opened.defer(() => own.close());

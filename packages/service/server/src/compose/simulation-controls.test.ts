@@ -32,7 +32,7 @@ const FOUND_IN = 400;
 describe('the simulation', () => {
   for (const { without, workload, from: first, violation } of CONTROLS) {
     const names = [without].flat();
-    it(`finds what is wrong without the ${names.join(' and the ')}, in ${workload}, and how to repeat it with the fewest faults`, async () => {
+    it(`the simulation finds what is wrong without the ${names.join(' and the ')}, in ${workload}, and how to repeat it with the fewest faults`, async () => {
       const simulate = (seeds: number, from: string | number, ...more: string[]) =>
         runSimulation(
           'simulate.ts',

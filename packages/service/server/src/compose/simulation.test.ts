@@ -10,7 +10,7 @@ const SEEDS = 500;
 const SEEDS_BY_NAME = 60;
 
 describe('several servers of one database, of which each may end, stand still or be cut off at any moment', () => {
-  it(`keep every promise with ${SEEDS} seeds`, async () => {
+  it(`several servers of one database, of which each may end, stand still or be cut off at any moment keep every promise with ${SEEDS} seeds`, async () => {
     const half = SEEDS / 2;
     const halves = [0, half].map((from) => runSimulation('simulate.ts', '--seeds', half, '--from', from));
     for (const { code, output } of await Promise.all(halves)) {
@@ -26,20 +26,20 @@ describe('several servers of one database, of which each may end, stand still or
     'API keys',
     'artifacts',
   ] satisfies WorkloadName[]) {
-    it(`keep every promise of ${workload} with ${SEEDS_BY_NAME} seeds`, async () => {
+    it(`several servers of one database, of which each may end, stand still or be cut off at any moment keep every promise of ${workload} with ${SEEDS_BY_NAME} seeds`, async () => {
       const { code, output } = await runSimulation('simulate.ts', '--seeds', SEEDS_BY_NAME, '--workload', workload);
       assert.equal(code, 0, output);
     });
   }
 
   for (const { seed, workload, fault } of KEPT_SEEDS) {
-    it(`keep every promise with seed ${seed} of ${workload}, which found that ${fault}`, async () => {
+    it(`several servers of one database, of which each may end, stand still or be cut off at any moment keep every promise with seed ${seed} of ${workload}, which found that ${fault}`, async () => {
       const { code, output } = await runSimulation('simulate.ts', '--seeds', 1, '--from', seed, '--workload', workload);
       assert.equal(code, 0, output);
     });
   }
 
-  it('do the same again with the same seed in another process, and something else with another seed', async () => {
+  it('several servers of one database, of which each may end, stand still or be cut off at any moment do the same again with the same seed in another process, and something else with another seed', async () => {
     const seeds = [1, 2, 3, 4, 5, 6];
     const [one, other] = await Promise.all([
       runSimulation('trace-digests.ts', ...seeds),

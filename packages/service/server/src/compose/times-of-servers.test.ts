@@ -49,7 +49,7 @@ async function timeToResult(a: SandboxesWorld, b: SandboxesWorld): Promise<numbe
 }
 
 describe('a server beside another one', { skip: NEEDS_POSTGRES }, () => {
-  it('shows within half a second that something runs through the other one', async () => {
+  it('a server beside another one shows within half a second that something runs through the other one', async () => {
     await using open = await TestServers.open(3);
     const [a, ...others] = open.servers as [SandboxesWorld, ...SandboxesWorld[]];
     for (const server of open.servers) await server.renewLease();
@@ -71,14 +71,14 @@ describe('a server beside another one', { skip: NEEDS_POSTGRES }, () => {
     assert.ok(shortestMs <= 500, `${shortestMs} ms`);
   });
 
-  it('has the result of a run within 50 ms of the end of a creation that the other one has begun', async () => {
+  it('a server beside another one has the result of a run within 50 ms of the end of a creation that the other one has begun', async () => {
     await using open = await TestServers.open(2);
     const [a, b] = open.servers as [SandboxesWorld, SandboxesWorld];
     const shortestMs = await quickest(50, () => timeToResult(a, b));
     assert.ok(shortestMs <= 50, `${shortestMs} ms`);
   });
 
-  it('has it within 1.1 s if it hears of no change', async () => {
+  it('a server beside another one has it within 1.1 s if it hears of no change', async () => {
     await using open = await TestServers.open(2);
     const [a, b] = open.servers as [SandboxesWorld, SandboxesWorld];
     await b.notifications.close();

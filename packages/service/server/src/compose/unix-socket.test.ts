@@ -61,14 +61,14 @@ const REQUESTS: readonly (readonly [method: string, path: string, headers: Reado
 describe('a request over a Unix socket', () => {
   for (const [method, path, headers] of REQUESTS) {
     for (const from of [undefined, '203.0.113.7', 'nonsense', '::ffff:203.0.113.7', 'unknown, 203.0.113.7']) {
-      it(`is refused with 401: ${method} ${path} ${Object.keys(headers)}, forwarded for ${from}`, async () => {
+      it(`a request over a Unix socket is refused with 401: ${method} ${path} ${Object.keys(headers)}, forwarded for ${from}`, async () => {
         const forwarded = from === undefined ? {} : { 'x-forwarded-for': from };
         assert.equal(await statusOf(method, path, { ...headers, ...forwarded }), 401);
       });
     }
   }
 
-  it('is answered with a key that works', async () => {
+  it('a request over a Unix socket is answered with a key that works', async () => {
     assert.equal(await statusOf('GET', '/v1/sandboxes', { authorization: `Bearer ${BOOTSTRAP_KEY}` }), 200);
   });
 });

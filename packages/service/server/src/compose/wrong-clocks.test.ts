@@ -202,7 +202,7 @@ async function errorOfLifetime(servers: WholeServers, server: number): Promise<n
 }
 
 describe('servers of hosts with wrong clocks', { skip: NEEDS_POSTGRES }, () => {
-  it('give sandboxes the right lifetime', async () => {
+  it('servers of hosts with wrong clocks give sandboxes the right lifetime', async () => {
     await using servers = await WholeServers.open(SKEWS.length);
     for (const server of SKEWS.keys()) {
       using _ = hostClock(server);
@@ -211,7 +211,7 @@ describe('servers of hosts with wrong clocks', { skip: NEEDS_POSTGRES }, () => {
     }
   });
 
-  it('give them a wrong one if they go by their own clocks: the control', async () => {
+  it('servers of hosts with wrong clocks give them a wrong one if they go by their own clocks: the control', async () => {
     await using servers = await WholeServers.open(1);
     for (const skew of [-SKEW_MS, SKEW_MS]) {
       const server = await servers.start(await urlWithClock(servers.databaseUrl, skew));
@@ -220,7 +220,7 @@ describe('servers of hosts with wrong clocks', { skip: NEEDS_POSTGRES }, () => {
     }
   });
 
-  it('keep their claims, and lose them if they go by their own clocks: the control', async () => {
+  it('servers of hosts with wrong clocks keep their claims, and lose them if they go by their own clocks: the control', async () => {
     const url = await newDatabase();
     assert.deepEqual(await losersOf(SKEWS.map(() => url)), []);
     const other = await newDatabase();
@@ -230,7 +230,7 @@ describe('servers of hosts with wrong clocks', { skip: NEEDS_POSTGRES }, () => {
     assert.deepEqual(await losersOf(urls), [0, 1]);
   });
 
-  it('list resources in the order in which clients created them, through any server, and in pages without a gap', async () => {
+  it('servers of hosts with wrong clocks list resources in the order in which clients created them, through any server, and in pages without a gap', async () => {
     await using servers = await WholeServers.open(SKEWS.length);
     const turns = [...SKEWS.keys()];
     const made = await createInTurns(servers, turns);
@@ -248,7 +248,7 @@ describe('servers of hosts with wrong clocks', { skip: NEEDS_POSTGRES }, () => {
     assert.deepEqual(createdIn(audited), created);
   });
 
-  it('list them in that order although these go by their own clocks, as the times of events show: the control', async () => {
+  it('servers of hosts with wrong clocks list them in that order although these go by their own clocks, as the times of events show: the control', async () => {
     await using servers = await WholeServers.open(1);
     const turns: number[] = [];
     for (const skew of SKEWS) {

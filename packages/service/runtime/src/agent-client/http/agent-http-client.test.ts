@@ -68,7 +68,7 @@ async function drain(events: AsyncIterable<{ type: string }>): Promise<string[]>
 }
 
 describe('the client of an agent', () => {
-  it('yields the events of a run however the stream is cut into chunks', async () => {
+  it('the client of an agent yields the events of a run however the stream is cut into chunks', async () => {
     const text = line({ type: 'stdout', data: 'héllo — ✓' }) + DONE;
     await using agent = await openAgent((socket) => {
       const bytes = Buffer.from(text);
@@ -86,7 +86,7 @@ describe('the client of an agent', () => {
     assert.equal(events.length, 2);
   });
 
-  it('keeps its connections for the runs that follow', async () => {
+  it('the client of an agent keeps its connections for the runs that follow', async () => {
     await using agent = await openAgent((socket) => socket.write(DONE));
     for (let run = 0; run < 20; run += 1) assert.deepEqual(await drain(agent.run()), ['done']);
     assert.equal(agent.connections(), 1);
@@ -94,7 +94,7 @@ describe('the client of an agent', () => {
     assert.equal(agent.connections(), 5);
   });
 
-  it('runs on after a refusal, and says what was refused', async () => {
+  it('the client of an agent runs on after a refusal, and says what was refused', async () => {
     let refuse = true;
     await using agent = await openAgent((socket) => {
       socket.write(refuse ? `${JSON.stringify({ error: { code: 'queue_full', message: 'many wait' } })}\n` : DONE);
@@ -104,7 +104,7 @@ describe('the client of an agent', () => {
     assert.deepEqual(await drain(agent.run()), ['done']);
   });
 
-  it('reads no further than a little ahead of its consumer', async () => {
+  it('the client of an agent reads no further than a little ahead of its consumer', async () => {
     let written = 0;
     await using agent = await openAgent((socket) => {
       const next = () => {
@@ -129,13 +129,13 @@ describe('the client of an agent', () => {
     ['a refusal that is none', (socket) => socket.write('{"error":{}}\n')],
   ];
   for (const [lie, told] of lies) {
-    it(`calls ${lie} misbehaviour`, async () => {
+    it(`the client of an agent calls ${lie} misbehaviour`, async () => {
       await using agent = await openAgent(told);
       await assert.rejects(drain(agent.run()), { name: 'AgentError', kind: 'misbehaved' });
     });
   }
 
-  it('reads a flood of events in slices that let others work', async () => {
+  it('the client of an agent reads a flood of events in slices that let others work', async () => {
     const empty = line({ type: 'stdout', data: '' }).repeat(1000);
     await using agent = await openAgent((socket) => {
       const flood = (error?: Error | null) => {
@@ -158,7 +158,7 @@ describe('the client of an agent', () => {
     assert.ok(elapsedMs > 400, `${events} events in ${elapsedMs} ms`);
   });
 
-  it('takes no other answer to its request for a connection of runs', async () => {
+  it('the client of an agent takes no other answer to its request for a connection of runs', async () => {
     for (const answer of ['HTTP/1.1 200 OK\r\n\r\n', 'HTTP/1.1 101 Else\r\nconnection: upgrade\r\n\r\n', DONE]) {
       const folder = mkdtempSync(join(tmpdir(), 'agent-'));
       const server = createRawServer((socket) => socket.on('error', () => {}).end(answer));
@@ -171,7 +171,7 @@ describe('the client of an agent', () => {
     }
   });
 
-  it('uses no connection again on which more came than the run', async () => {
+  it('the client of an agent uses no connection again on which more came than the run', async () => {
     await using agent = await openAgent((socket) => socket.write(DONE + DONE));
     assert.deepEqual(await drain(agent.run()), ['done']);
     assert.deepEqual(await drain(agent.run()), ['done']);
@@ -184,14 +184,14 @@ describe('the client of an agent', () => {
     ['an endless error body', (_, response) => response.writeHead(500).end('x'.repeat(100_000))],
   ];
   for (const [name, answer] of wrongAnswers) {
-    it(`calls ${name} misbehaviour`, async () => {
+    it(`the client of an agent calls ${name} misbehaviour`, async () => {
       await using agent = await openAgent(() => {}, answer);
       const interrupted = agent.client.interrupt('cctx_1', new AbortController().signal);
       await assert.rejects(interrupted, { name: 'AgentError', kind: 'misbehaved' });
     });
   }
 
-  it('calls a connection that breaks, or that there is not, gone', async () => {
+  it('the client of an agent calls a connection that breaks, or that there is not, gone', async () => {
     await using agent = await openAgent((socket) => {
       socket.write(line({ type: 'stdout', data: 'x' }), () => socket.destroy());
     });
@@ -211,7 +211,7 @@ describe('the client of an agent', () => {
     'of too many levels': [entry({ more: JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`) })],
   };
   for (const [name, logged] of Object.entries(entries)) {
-    it(`takes no entry of a log ${name}, in a page or followed`, async () => {
+    it(`the client of an agent takes no entry of a log ${name}, in a page or followed`, async () => {
       const follows = `${logged.map((each) => JSON.stringify({ type: 'log', entry: each })).join('\n')}\n`;
       const answer: Answer = ({ url }, response) =>
         response.end(url?.endsWith('/follow') ? follows : JSON.stringify({ entries: logged, hasMore: false }));
@@ -223,7 +223,7 @@ describe('the client of an agent', () => {
     });
   }
 
-  it('leaves NUL out of texts that may become columns of a row', async () => {
+  it('the client of an agent leaves NUL out of texts that may become columns of a row', async () => {
     const answers = {
       '/commands/cmd_1': {
         id: 'cmd_1',
@@ -246,7 +246,7 @@ describe('the client of an agent', () => {
     assert.equal((await agent.client.openContext('cctx_1', request, signal)).cwd, '/workspace');
   });
 
-  it('leaves NUL out of the message of a refusal', async () => {
+  it('the client of an agent leaves NUL out of the message of a refusal', async () => {
     const body = JSON.stringify({ error: { code: 'kernel_failed', message: 'no\0ne' } });
     await using agent = await openAgent(
       () => {},
@@ -255,7 +255,7 @@ describe('the client of an agent', () => {
     await assert.rejects(agent.client.interrupt('cctx_1', new AbortController().signal), { message: 'none' });
   });
 
-  it('passes on what the agent refuses with', async () => {
+  it('the client of an agent passes on what the agent refuses with', async () => {
     const notFound = JSON.stringify({ error: { code: 'not_found', message: 'no such context' } });
     await using agent = await openAgent(
       (socket) => socket.write(`${notFound}\n`),
@@ -265,7 +265,7 @@ describe('the client of an agent', () => {
     await assert.rejects(agent.client.interrupt('cctx_1', new AbortController().signal), { kind: 'not_found' });
   });
 
-  it('closes the connection when a run is aborted or left, and says why', async () => {
+  it('the client of an agent closes the connection when a run is aborted or left, and says why', async () => {
     let closed = 0;
     await using agent = await openAgent((socket) => {
       socket.on('close', () => {

@@ -81,12 +81,12 @@ async function assertFaults(say: (socket: Socket) => void, names = Object.keys(Q
 }
 
 describe('an agent that lies about files', () => {
-  it('with garbage is found out', async () => {
+  it('an agent that lies about files with garbage is found out', async () => {
     await assertFaults((socket) => socket.end(randomBytes(1000)));
     await assertFaults((socket) => socket.end());
   });
 
-  it('with headers without end is given up', async () => {
+  it('an agent that lies about files with headers without end is given up', async () => {
     await assertFaults((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       const more = () => {
@@ -97,7 +97,7 @@ describe('an agent that lies about files', () => {
     });
   });
 
-  it('with an answer of another kind misbehaves', async () => {
+  it('an agent that lies about files with an answer of another kind misbehaves', async () => {
     const asked = ['write', 'list', 'stat', 'unpack', 'watch'];
     for (const body of ['{}', '[', '"x"', 'null', JSON.stringify({ ...FILE, uid: 'root' })]) {
       await assertFaults((socket) => socket.end(answer(['200 OK', `content-length: ${body.length}`], body)), asked);
@@ -105,7 +105,7 @@ describe('an agent that lies about files', () => {
     }
   });
 
-  it('with an answer without end is read no further', async () => {
+  it('an agent that lies about files with an answer without end is read no further', async () => {
     await assertFaults(
       (socket) => {
         socket.write(answer(['200 OK', 'connection: close']));
@@ -121,7 +121,7 @@ describe('an agent that lies about files', () => {
     await assertFaults((socket) => socket.end(answer(['200 OK', 'connection: close'], lines)), ['list']);
   });
 
-  it('with lengths that are wrong is found out', async () => {
+  it('an agent that lies about files with lengths that are wrong is found out', async () => {
     const text = JSON.stringify(FILE);
     const short = (socket: Socket) => socket.end(answer(['200 OK', `content-length: ${text.length + 1}`], text));
     await assertFaults(short, ['write', 'stat']);
@@ -135,7 +135,7 @@ describe('an agent that lies about files', () => {
     }
   });
 
-  it('with headers of a file that do not fit together misbehaves', async () => {
+  it('an agent that lies about files with headers of a file that do not fit together misbehaves', async () => {
     const heads = [
       ['200 OK'],
       ['206 Part', 'content-length: 1'],
@@ -149,7 +149,7 @@ describe('an agent that lies about files', () => {
     }
   });
 
-  it('and asks twice for the bytes is given them once at most', async () => {
+  it('an agent that lies about files and asks twice for the bytes is given them once at most', async () => {
     let opened = 0;
     const counted = {
       open: () => {
@@ -207,7 +207,7 @@ describe('bytes that are lent to an agent', () => {
     assert.ok(arrived.equals(BYTES));
   });
 
-  it('are lent no further to one that reads none, and taken back when it is left', async () => {
+  it('bytes that are lent to an agent are lent no further to one that reads none, and taken back when it is left', async () => {
     const state: { closed?: boolean; out?: number } = {};
     const abort = new AbortController();
     await using liar = await openLiar((socket) => {
@@ -229,13 +229,13 @@ describe('a listing', () => {
   const openListing = (lines: number) =>
     openLiar((socket) => socket.end(answer(['200 OK', 'connection: close'], long.repeat(lines))));
 
-  it('of more bytes than one may have is refused, and its sandbox is not blamed', async () => {
+  it('a listing of more bytes than one may have is refused, and its sandbox is not blamed', async () => {
     await using agent = await openListing(Math.ceil(LIMITS.fileListBytes / long.length) + 1);
     const listing = Array.fromAsync(agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never));
     await assert.rejects(listing, (error) => error instanceof FileError && error.kind === 'too_many');
   });
 
-  it('is read no further than it is taken', async () => {
+  it('a listing is read no further than it is taken', async () => {
     const written = { bytes: 0 };
     await using agent = await openLiar((socket) => {
       socket.write(answer(['200 OK', 'connection: close'], ''));
@@ -256,7 +256,7 @@ describe('a listing', () => {
 });
 
 describe('the files of one sandbox', () => {
-  it('have 32 watches at a time, of both users together, and room again when one ends', async () => {
+  it('the files of one sandbox have 32 watches at a time, of both users together, and room again when one ends', async () => {
     await using agent = await serve(createHttpServer((_request, response) => response.writeHead(200).flushHeaders()));
     const abort = new AbortController();
     const root = agent.files.as('root');
@@ -275,7 +275,7 @@ describe('the files of one sandbox', () => {
     await eventually(again, { because: 'the watch that was ended makes room' });
   });
 
-  it('have 80 transfers at a time, of both users together', async () => {
+  it('the files of one sandbox have 80 transfers at a time, of both users together', async () => {
     await using agent = await serve(createHttpServer(() => undefined));
     const abort = new AbortController();
     const reads = Array.from({ length: 80 }, (_, count) =>

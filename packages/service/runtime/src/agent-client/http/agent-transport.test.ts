@@ -42,7 +42,7 @@ const json = (status: number, body: object) => {
 };
 
 describe('a body from an agent', () => {
-  it('in chunks of one byte is read over many turns of the event loop', async () => {
+  it('a body from an agent in chunks of one byte is read over many turns of the event loop', async () => {
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
     const count = 30_000;
     await withAgent(`${head}${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`, false, async (socketPath) => {
@@ -71,7 +71,7 @@ describe('a body from an agent', () => {
 });
 
 describe('opening a tunnel', () => {
-  it('gives what comes after the 101, also in one piece with it', async () => {
+  it('opening a tunnel gives what comes after the 101, also in one piece with it', async () => {
     const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
     await withAgent(`${head}first words`, true, async (socketPath) => {
       const tunnel = await open(socketPath, soon());
@@ -79,7 +79,7 @@ describe('opening a tunnel', () => {
     });
   });
 
-  it('tells a closed port from an agent that breaks the protocol', async () => {
+  it('opening a tunnel tells a closed port from an agent that breaks the protocol', async () => {
     const fault = (code: string) => json(409, { error: { code, message: 'x' } });
     const answers: [bytes: string, kind: string][] = [
       [fault('port_closed'), 'port_closed'],
@@ -110,7 +110,7 @@ describe('opening a tunnel', () => {
     }
   });
 
-  it('gives a connection whose failure ends nothing else', async () => {
+  it('opening a tunnel gives a connection whose failure ends nothing else', async () => {
     const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
     await withAgent(head, false, async (socketPath, agents) => {
       const tunnel = await open(socketPath, soon());
@@ -120,7 +120,7 @@ describe('opening a tunnel', () => {
     });
   });
 
-  it('gives a connection that ends with the transport, also if no caller ends it', async () => {
+  it('opening a tunnel gives a connection that ends with the transport, also if no caller ends it', async () => {
     const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
     await withAgent(head, false, async (socketPath) => {
       const transport = new AgentTransport(dialer({ unix: socketPath }));

@@ -20,25 +20,25 @@ describe('the budget of events', () => {
     return { clock, shared, budget: new EventBudget(shared) };
   };
 
-  it('lets through at once what an honest run sends', () => {
+  it('the budget of events lets through at once what an honest run sends', () => {
     const { clock, budget } = open();
     // The maximum output of a run in the agent's chunk size, followed by hundreds of small events.
     assert.equal(send(budget, clock, 128, 64 * 1024), 0);
     assert.equal(send(budget, clock, 200, 100), 0);
   });
 
-  it('slows a flood of events down, however small they are', () => {
+  it('the budget of events slows a flood of events down, however small they are', () => {
     const { clock, budget } = open();
     const restedMs = send(budget, clock, 100_000, 60);
     assert.ok(restedMs > 9000 && restedMs < 11_000, `${restedMs} ms`);
   });
 
-  it('slows large events down as it does many', () => {
+  it('the budget of events slows large events down as it does many', () => {
     const { clock, budget } = open();
     assert.ok(send(budget, clock, 100, 60 << 20) > 10_000);
   });
 
-  it('is shared by all that send much, and no other waits for them', () => {
+  it('the budget of events is shared by all that send much, and no other waits for them', () => {
     const { clock, shared } = open();
     const floods = Array.from({ length: 10 }, () => new EventBudget(shared));
     const rests = floods.map((budget) => Array.from({ length: 1000 }, () => budget.spend(60)).at(-1) ?? 0);
@@ -48,7 +48,7 @@ describe('the budget of events', () => {
     assert.equal(send(honest, clock, 400, 60), 0);
   });
 
-  it('is full again after a while, and never fuller than at first', () => {
+  it('the budget of events is full again after a while, and never fuller than at first', () => {
     const { clock, budget } = open();
     send(budget, clock, 10_000, 60);
     clock.now += 3_600_000;

@@ -23,24 +23,24 @@ function lines(chunks: string[], maxLineBytes = 100): { found: string[]; left: n
 }
 
 describe('a buffer of lines', () => {
-  it('finds them however the chunks fall', () => {
+  it('a buffer of lines finds them however the chunks fall', () => {
     const cuts = [['a\nbb\nccc\n'], ['a', '\n', 'bb\nc', 'cc\n'], ['a\nb', 'b', '\n', 'ccc', '\n']];
     for (const chunks of cuts) assert.deepEqual(lines(chunks), { found: ['a', 'bb', 'ccc'], left: 0 });
   });
 
-  it('keeps a line that is not yet whole', () => {
+  it('a buffer of lines keeps a line that is not yet whole', () => {
     assert.deepEqual(lines(['a\nbc', 'd']), { found: ['a'], left: 3 });
     assert.deepEqual(lines([]), { found: [], left: 0 });
   });
 
-  it('puts a line of single bytes together, before and after larger pieces', () => {
+  it('a buffer of lines puts a line of single bytes together, before and after larger pieces', () => {
     const [small, large] = [Array.from('xyz'.repeat(1_000)), 'l'.repeat(2 * 1024 * 1024)];
     for (const chunks of [small, [large, ...small], [...small, large, ...small, large]]) {
       assert.deepEqual(lines([...chunks, '\n', 'a\n'], 2 ** 23).found, [chunks.join(''), 'a']);
     }
   });
 
-  it('holds single bytes of a line in few buffers', () => {
+  it('a buffer of lines holds single bytes of a line in few buffers', () => {
     const heldBy = (chunks: readonly Buffer[]) => {
       const before = collected();
       const buffer = new LineBuffer(2 ** 20);
@@ -55,18 +55,18 @@ describe('a buffer of lines', () => {
     assert.ok(held < 16 * bytes, `${held} bytes for ${bytes}`);
   });
 
-  it('counts what single bytes take while they are not looked at', () => {
+  it('a buffer of lines counts what single bytes take while they are not looked at', () => {
     const [few, many] = [new LineBuffer(1000), new LineBuffer(1000)];
     few.push(Buffer.alloc(1000, 'x'));
     for (let pushed = 0; pushed < 1000; pushed += 1) many.push(Buffer.of(0x78));
     assert.ok(many.aheadBytes > 50 * few.aheadBytes, `${many.aheadBytes}, ${few.aheadBytes}`);
   });
 
-  it('puts a character together that two chunks share', () => {
+  it('a buffer of lines puts a character together that two chunks share', () => {
     assert.deepEqual(lines(['\xc3', '\xa9\n']).found, ['é']);
   });
 
-  it('takes a line of the bound and refuses a longer one before it is whole', () => {
+  it('a buffer of lines takes a line of the bound and refuses a longer one before it is whole', () => {
     assert.deepEqual(lines(['x'.repeat(10), '\n'], 10).found, ['x'.repeat(10)]);
     const refusal = { name: 'AgentError', kind: 'misbehaved' };
     assert.throws(() => lines(['x'.repeat(6), 'x'.repeat(5)], 10), refusal);
@@ -84,13 +84,13 @@ async function readAll(chunks: string[], maxLineBytes = 100): Promise<string[]> 
 }
 
 describe('reading lines', () => {
-  it('yields a last line without its line feed, and nothing for no data', async () => {
+  it('reading lines yields a last line without its line feed, and nothing for no data', async () => {
     for (const chunks of [['a\nb'], ['a', '\nb'], ['a\n', 'b']]) assert.deepEqual(await readAll(chunks), ['a', 'b']);
     assert.deepEqual(await readAll(['a\n']), ['a']);
     assert.deepEqual(await readAll([]), []);
   });
 
-  it('refuses a line over the limit', async () => {
+  it('reading lines refuses a line over the limit', async () => {
     await assert.rejects(readAll(['x'.repeat(6), 'x'.repeat(5)], 10), { name: 'AgentError', kind: 'misbehaved' });
   });
 });

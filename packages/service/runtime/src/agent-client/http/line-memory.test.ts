@@ -8,14 +8,14 @@ const never = new AbortController().signal;
 const notOverdue = () => assert.fail('it was in time');
 
 describe('lines that are not whole yet', () => {
-  it('share a store as long as they are short, and wait for nothing', () => {
+  it('lines that are not whole yet share a store as long as they are short, and wait for nothing', () => {
     const sandbox = new SandboxLineMemory(new ServerLineMemory());
     for (let stream = 0; stream < 8; stream += 1) {
       assert.equal(sandbox.open(never, notOverdue).hold(MEBIBYTE), undefined);
     }
   });
 
-  it('are long one at a time in a sandbox', async () => {
+  it('lines that are not whole yet are long one at a time in a sandbox', async () => {
     const sandbox = new SandboxLineMemory(new ServerLineMemory());
     using first = sandbox.open(never, notOverdue);
     using second = sandbox.open(never, notOverdue);
@@ -32,7 +32,7 @@ describe('lines that are not whole yet', () => {
     assert.equal(isSecond, true);
   });
 
-  it('are a few at a time in the server, over all sandboxes', async () => {
+  it('lines that are not whole yet are a few at a time in the server, over all sandboxes', async () => {
     const all = new ServerLineMemory({ atOnce: 2 });
     const streams = Array.from({ length: 3 }, () => new SandboxLineMemory(all).open(never, notOverdue));
     const order: number[] = [];
@@ -45,7 +45,7 @@ describe('lines that are not whole yet', () => {
     for (const stream of streams) stream.release();
   });
 
-  it('give back what they held, so that the next ones find room', () => {
+  it('lines that are not whole yet give back what they held, so that the next ones find room', () => {
     const sandbox = new SandboxLineMemory(new ServerLineMemory());
     const stream = sandbox.open(never, notOverdue);
     for (let line = 0; line < 100; line += 1) {
@@ -54,7 +54,7 @@ describe('lines that are not whole yet', () => {
     }
   });
 
-  it('stop waiting when they are given up, and then block no others', async () => {
+  it('lines that are not whole yet stop waiting when they are given up, and then block no others', async () => {
     const sandbox = new SandboxLineMemory(new ServerLineMemory({ atOnce: 1 }));
     const abort = new AbortController();
     using first = sandbox.open(never, notOverdue);
@@ -67,7 +67,7 @@ describe('lines that are not whole yet', () => {
     await third.hold(9 * MEBIBYTE);
   });
 
-  it('are reported when they take too long', async () => {
+  it('lines that are not whole yet are reported when they take too long', async () => {
     const overdue = Promise.withResolvers<AgentError>();
     using stream = new SandboxLineMemory(new ServerLineMemory({ timeLimitMs: 1 })).open(never, overdue.resolve);
     await stream.hold(9 * MEBIBYTE);

@@ -41,7 +41,7 @@ describe('the connections for runs of an agent', () => {
     connections.release(connection, true);
   }
 
-  it('tell the agent that the server lives, while there is a run', async () => {
+  it('the connections for runs of an agent tell the agent that the server lives, while there is a run', async () => {
     const { connection, request } = await start(RUNS_ACCEPTED_KEPT);
     assert.match(request, /\r\ncloche-keep-alive: runs\r\n\r\n\{\}\n$/);
     for (let beat = 0; beat < 3; beat += 1) {
@@ -64,7 +64,7 @@ describe('the connections for runs of an agent', () => {
     assert.equal(sent.join(''), '{"n":2}\n\n');
   });
 
-  it('send nothing during a run to an agent of an earlier release', async () => {
+  it('the connections for runs of an agent send nothing during a run to an agent of an earlier release', async () => {
     const { connection } = await start(RUNS_ACCEPTED);
     const sent: string[] = [];
     agent.on('data', (chunk) => sent.push(String(chunk)));
@@ -82,7 +82,7 @@ describe('the connections for runs of an agent', () => {
     });
   }
 
-  it('are closed but for one when no run has needed them for a minute', async () => {
+  it('the connections for runs of an agent are closed but for one when no run has needed them for a minute', async () => {
     const started = [];
     const agents: Duplex[] = [];
     for (let each = 0; each < 20; each += 1) {
@@ -114,7 +114,7 @@ describe('the connections for runs of an agent', () => {
     assert.ok(started.some(({ connection }) => connection === kept));
   });
 
-  it('refuse another response', async () => {
+  it('the connections for runs of an agent refuse another response', async () => {
     const connection = connections.acquire();
     connection.start('{}');
     agent.write(RUNS_ACCEPTED.replace('runs', 'rums'));

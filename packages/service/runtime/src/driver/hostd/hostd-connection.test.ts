@@ -71,7 +71,7 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
 }
 
 describe('a driver', () => {
-  it('asks hostd for its version once, and works with that of the server and the one before', async () => {
+  it('a driver asks hostd for its version once, and works with that of the server and the one before', async () => {
     for (const protocolVersion of [HOSTD_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION - 1]) {
       await using hostd = await openPeer({ protocolVersion });
       await hostd.driver.launch('sbx_1', 1, SPEC, never);
@@ -80,13 +80,13 @@ describe('a driver', () => {
     }
   });
 
-  it('tells hostd of a sandbox that computes at once', async () => {
+  it('a driver tells hostd of a sandbox that computes at once', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     await hostd.driver.launch('sbx_1', 1, SPEC, never, { startsBusy: true });
     assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1?starts=busy']);
   });
 
-  it('takes a hostd that stops for one that does not answer, so that a launch waits for the next one', async () => {
+  it('a driver takes a hostd that stops for one that does not answer, so that a launch waits for the next one', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     hostd.peer.isStopping = true;
     const awaited = { name: 'LaunchError', kind: 'unreachable' };
@@ -95,7 +95,7 @@ describe('a driver', () => {
     assert.equal((await hostd.driver.launch('sbx_1', 1, SPEC, never)).instance.sandboxId, 'sbx_1');
   });
 
-  it('says so when hostd does not answer in time', async () => {
+  it('a driver says so when hostd does not answer in time', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     const late = AbortSignal.timeout(1);
     await once(late, 'abort');
@@ -104,7 +104,7 @@ describe('a driver', () => {
   });
 
   for (const difference of [1, -2]) {
-    it(`asks nothing of a hostd whose version differs by ${difference}`, async () => {
+    it(`a driver asks nothing of a hostd whose version differs by ${difference}`, async () => {
       await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION + difference });
       const refused = { name: 'LaunchError', kind: 'incompatible' };
       await assert.rejects(hostd.driver.launch('sbx_1', 1, SPEC, never), refused);
@@ -116,7 +116,7 @@ describe('a driver', () => {
     });
   }
 
-  it('launches nothing with agents that the server cannot work with, but stops and lists instances', async () => {
+  it('a driver launches nothing with agents that the server cannot work with, but stops and lists instances', async () => {
     const agentProtocolVersion = AGENT_PROTOCOL_VERSION + 1;
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion });
     const refused = { name: 'LaunchError', kind: 'incompatible' };
@@ -127,7 +127,7 @@ describe('a driver', () => {
     assert.ok(listing && 'instances' in listing && listing.instances.length === 1);
   });
 
-  it('asks again for the version when its connections have ended', async () => {
+  it('a driver asks again for the version when its connections have ended', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     const { instance } = await hostd.driver.launch('sbx_1', 1, SPEC, never);
     hostd.peer.protocolVersion = HOSTD_PROTOCOL_VERSION + 1;
@@ -139,7 +139,7 @@ describe('a driver', () => {
     await eventually(isRefused, { because: 'the driver has seen the end of its connections' });
   });
 
-  it('asks hostd for a kernel of a context only if the agent does not have it open', async () => {
+  it('a driver asks hostd for a kernel of a context only if the agent does not have it open', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     const opened: unknown[] = [];
     const agent = createServer(async (request, response) => {

@@ -27,7 +27,7 @@ function openSupply({ pythonKernels = 'forked' as IsolationClaims['pythonKernels
 }
 
 describe('the supply of kernels', () => {
-  it('asks for a kernel for each context but the one that takes the kernel that waits', () => {
+  it('the supply of kernels asks for a kernel for each context but the one that takes the kernel that waits', () => {
     const { supply, asked, agent } = openSupply();
     const kernels = supply.of(INSTANCE, true);
     for (const [context, requests] of [
@@ -41,7 +41,7 @@ describe('the supply of kernels', () => {
     }
   });
 
-  it('makes the agent wait for a kernel only where one was requested', () => {
+  it('the supply of kernels makes the agent wait for a kernel only where one was requested', () => {
     const { supply, agent } = openSupply();
     const kernels = supply.of(INSTANCE, false);
     assert.ok((kernels.beforeOpen(agent, 'cctx_1', OPEN).kernelWaitMs ?? 0) > 0);
@@ -50,7 +50,7 @@ describe('the supply of kernels', () => {
     assert.ok((kernels.beforeOpen(agent, 'cctx_1', OPEN).kernelWaitMs ?? 0) > 0);
   });
 
-  it('asks for none where the runtime forks none, and for none for contexts that are open', async () => {
+  it('the supply of kernels asks for none where the runtime forks none, and for none for contexts that are open', async () => {
     const within = openSupply({ pythonKernels: 'forked within' });
     assert.deepEqual(within.supply.of(INSTANCE, false).beforeOpen(within.agent, 'cctx_1', OPEN), OPEN);
     const { supply, asked, agent } = openSupply();
@@ -60,14 +60,14 @@ describe('the supply of kernels', () => {
     assert.deepEqual([...within.asked, ...asked], []);
   });
 
-  it('tells the agent at once when the host has no kernel', async () => {
+  it('the supply of kernels tells the agent at once when the host has no kernel', async () => {
     const { supply, agent, unexpected } = openSupply({ refuses: true });
     supply.of(INSTANCE, false).beforeOpen(agent, 'cctx_1', OPEN);
     await setImmediate();
     assert.equal(unexpected(), 1);
   });
 
-  it('reports a language of spawned kernels once in a while', () => {
+  it('the supply of kernels reports a language of spawned kernels once in a while', () => {
     const { supply, asked, agent } = openSupply();
     const javascript = { ...OPEN, language: 'javascript' } as const;
     for (const context of ['cctx_1', 'cctx_2']) {

@@ -12,7 +12,7 @@ function sorted(value: unknown): unknown {
 }
 
 describe('the chain of audit events', () => {
-  it('gives each event the hash of the one before, which a reader can compute', async () => {
+  it('the chain of audit events gives each event the hash of the one before, which a reader can compute', async () => {
     await using audit = await openAudit();
     await audit.fill(3);
     let prevHash = '0'.repeat(64);
@@ -28,7 +28,7 @@ describe('the chain of audit events', () => {
     }
   });
 
-  it('numbers the events of each organization by themselves', async () => {
+  it('the chain of audit events numbers the events of each organization by themselves', async () => {
     await using audit = await openAudit();
     await Promise.all(
       [1, 2, 3].flatMap((n) => [
@@ -43,7 +43,7 @@ describe('the chain of audit events', () => {
     assert.equal((await audit.verify()).problemCount, 0);
   });
 
-  it('has no event of a transaction that is rolled back', async () => {
+  it('the chain of audit events has no event of a transaction that is rolled back', async () => {
     await using audit = await openAudit();
     await audit.fill(1);
     const lost = audit.transactions.run(async (tx) => {
@@ -71,14 +71,14 @@ describe('the verification of a chain', () => {
     return problems.map(({ seq, kind }) => `${seq} ${kind}`);
   }
 
-  it('has no problem with an event whose target a database stores in another form', async () => {
+  it('the verification of a chain has no problem with an event whose target a database stores in another form', async () => {
     await using audit = await openAudit();
     await audit.log.append(created('nul \0 and half a \ud800 character'));
     const { events, problems } = await audit.verify();
     assert.deepEqual([events, problems], [1, []]);
   });
 
-  it('finds an event that was changed, whichever column', async () => {
+  it('the verification of a chain finds an event that was changed, whichever column', async () => {
     const columns = {
       id: 'x',
       at: START + 1,
@@ -114,7 +114,7 @@ describe('the verification of a chain', () => {
     assert.equal((await audit.verify()).problemCount, 0);
   });
 
-  it('finds events that were removed: at the beginning, in the middle and at the end', async () => {
+  it('the verification of a chain finds events that were removed: at the beginning, in the middle and at the end', async () => {
     for (const [first, last] of [
       [1, 1],
       [600, 700],
@@ -128,7 +128,7 @@ describe('the verification of a chain', () => {
     }
   });
 
-  it('finds an end that was removed together with its record, by the signature', async () => {
+  it('the verification of a chain finds an end that was removed together with its record, by the signature', async () => {
     const found = await problemsAfter(async ({ db }) => {
       await db.deleteFrom('audit_events').where('seq', '>', 1190).execute();
       const { hash } = await db
@@ -141,11 +141,11 @@ describe('the verification of a chain', () => {
     assert.deepEqual(found, ['1190 changed']);
   });
 
-  it('finds a removed record of the newest event', async () => {
+  it('the verification of a chain finds a removed record of the newest event', async () => {
     assert.deepEqual(await problemsAfter(({ db }) => db.deleteFrom('audit_heads').execute()), ['1200 removed']);
   });
 
-  it('finds an event that was inserted, in the middle and at the end', async () => {
+  it('the verification of a chain finds an event that was inserted, in the middle and at the end', async () => {
     const insert = (after: number) =>
       problemsAfter(async ({ db }) => {
         for (let seq = 1200; seq > after; seq -= 1) {
@@ -171,7 +171,7 @@ describe('the verification of a chain', () => {
 });
 
 describe('the retention of audit events', () => {
-  it('deletes old events, and what is left verifies by the signed cut', async () => {
+  it('the retention of audit events deletes old events, and what is left verifies by the signed cut', async () => {
     await using audit = await openAudit();
     await audit.fill(1200);
     audit.clock.at += 1000;
@@ -187,7 +187,7 @@ describe('the retention of audit events', () => {
     assert.equal((await audit.verify()).problemCount, 0);
   });
 
-  it('leaves a chain that verifies when every event is deleted', async () => {
+  it('the retention of audit events leaves a chain that verifies when every event is deleted', async () => {
     await using audit = await openAudit();
     await audit.fill(3);
     await audit.retention.forget(START + 1);
@@ -196,7 +196,7 @@ describe('the retention of audit events', () => {
     assert.deepEqual([(await audit.events()).map(({ seq }) => seq), (await audit.verify()).problems], [[4], []]);
   });
 
-  it('is not a cover for removed events: a cut that the service did not sign is found', async () => {
+  it('the retention of audit events is not a cover for removed events: a cut that the service did not sign is found', async () => {
     await using audit = await openAudit();
     await audit.fill(5);
     const { hash } = await audit.db
@@ -215,7 +215,7 @@ describe('the retention of audit events', () => {
     );
   });
 
-  it('finds an event that is inserted before the cut', async () => {
+  it('the retention of audit events finds an event that is inserted before the cut', async () => {
     await using audit = await openAudit();
     await audit.fill(3);
     const row = await audit.db.selectFrom('audit_events').selectAll().where('seq', '=', 2).executeTakeFirstOrThrow();
@@ -229,7 +229,7 @@ describe('the retention of audit events', () => {
 });
 
 describe('pages of audit events', () => {
-  it('have the events that match every filter', async () => {
+  it('pages of audit events have the events that match every filter', async () => {
     await using audit = await openAudit();
     await audit.log.append({ ...created('sbx_1'), projectId: 'prj_1' as ProjectId });
     audit.clock.at += 1000;
@@ -247,7 +247,7 @@ describe('pages of audit events', () => {
     assert.deepEqual(await seqs({ orgId: 'org_2' }), []);
   });
 
-  it('follow each other until there are no more', async () => {
+  it('pages of audit events follow each other until there are no more', async () => {
     await using audit = await openAudit();
     await audit.fill(25);
     const first = await audit.feed.read({ orgId: ORG }, 0, 20);

@@ -76,7 +76,7 @@ async function eventsOf(target: string): Promise<string[]> {
 }
 
 describe('the audit event of a key that ends', () => {
-  it('is one when it expires, also if several servers look at once and again', async () => {
+  it('the audit event of a key that ends is one when it expires, also if several servers look at once and again', async () => {
     const { apiKey } = await operator.create({ orgId, name: 'short', scopes: ['*'], expiresInMs: 1000 });
     now += 999;
     await expiredKeys().record();
@@ -87,7 +87,7 @@ describe('the audit event of a key that ends', () => {
     assert.deepEqual(await eventsOf(apiKey.id), ['api_key.created by operator', 'api_key.expired by system']);
   });
 
-  it('exists for each of many keys that expire at once', async () => {
+  it('the audit event of a key that ends exists for each of many keys that expire at once', async () => {
     const made = [];
     for (let count = 0; count < 150; count += 1) {
       made.push((await operator.create({ orgId, name: 'short', scopes: ['*'], expiresInMs: 1000 })).apiKey.id);
@@ -97,7 +97,7 @@ describe('the audit event of a key that ends', () => {
     for (const id of made) assert.equal((await eventsOf(id)).length, 2);
   });
 
-  it('exists for a rotated key at the end of its grace', async () => {
+  it('the audit event of a key that ends exists for a rotated key at the end of its grace', async () => {
     const { apiKey } = await manage.create(requestOf('createApiKey'), { name: 'x', scopes: ['code:run'] });
     await manage.rotate(requestOf('rotateApiKey'), apiKey.id, { graceMs: 1000 });
     now += 1000;
@@ -109,7 +109,7 @@ describe('the audit event of a key that ends', () => {
     ]);
   });
 
-  it('is its revocation alone, if a revoked key would have expired later', async () => {
+  it('the audit event of a key that ends is its revocation alone, if a revoked key would have expired later', async () => {
     const { apiKey } = await operator.create({ orgId, name: 'short', scopes: ['*'], expiresInMs: 1000 });
     await manage.revoke(requestOf('revokeApiKey'), apiKey.id);
     now += 1000;
@@ -117,7 +117,7 @@ describe('the audit event of a key that ends', () => {
     assert.deepEqual(await eventsOf(apiKey.id), ['api_key.created by operator', 'api_key.revoked by api_key']);
   });
 
-  it('exists for the key of an interrupted attempt, which the next attempt revokes', async () => {
+  it('the audit event of a key that ends exists for the key of an interrupted attempt, which the next attempt revokes', async () => {
     const body = { name: 'x', scopes: ['code:run' as const] };
     const lost = await manage.create(requestOf('createApiKey', 'idem_1'), body);
     const kept = await manage.create(requestOf('createApiKey', 'idem_1'), body);

@@ -15,7 +15,7 @@ describe('refused requests', () => {
     status: 403,
   });
 
-  it('have at most ten events for a key in a minute, and one more with the number of the others', async () => {
+  it('refused requests have at most ten events for a key in a minute, and one more with the number of the others', async () => {
     await using audit = await openAudit();
     for (let count = 0; count < 25; count += 1) audit.refusals.record(refused());
     await audit.refusals.flush();
@@ -26,7 +26,7 @@ describe('refused requests', () => {
     assert.deepEqual([last.seq, last.omitted, last.outcome, last.code], [11, 15, 'denied', 'forbidden']);
   });
 
-  it('are counted for each key by itself, and the numbers of the current minute are written when the server stops', async () => {
+  it('refused requests are counted for each key by itself, and the numbers of the current minute are written when the server stops', async () => {
     await using audit = await openAudit();
     const other = { ...refused(), credential: { ...credential, apiKeyId: 'key_2' as ApiKeyId } };
     for (let count = 0; count < 12; count += 1) {
@@ -42,7 +42,7 @@ describe('refused requests', () => {
     assert.equal((await audit.events()).length, 22);
   });
 
-  it('name the operation that was refused, or the resource of a change', async () => {
+  it('refused requests name the operation that was refused, or the resource of a change', async () => {
     await using audit = await openAudit();
     audit.refusals.record(refused());
     audit.refusals.record({ ...refused(operations.killSandbox), params: { sandboxId: 'sbx_9' } });
@@ -59,7 +59,7 @@ describe('refused requests', () => {
     );
   });
 
-  it('are bounded in size, whatever they name', async () => {
+  it('refused requests are bounded in size, whatever they name', async () => {
     await using audit = await openAudit();
     audit.refusals.record({ ...refused(operations.killSandbox), params: { sandboxId: '\ud800'.repeat(10_000) } });
     await audit.refusals.flush();

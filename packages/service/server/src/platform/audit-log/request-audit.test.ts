@@ -13,7 +13,7 @@ describe('the event of a request', () => {
   const refused = { ...origin, operation: operations.killSandbox, params: { sandboxId: 'sbx_1' }, status: 400 };
   const subject = { id: 'sbx_1', projectId: 'prj_1' as ProjectId };
 
-  it('has the resource, its project and the request', async () => {
+  it('the event of a request has the resource, its project and the request', async () => {
     await using audit = await openAudit();
     await audit.transactions.run((tx) => start(audit).append(tx, subject));
     await start(audit).announce({ id: 'sbx_2' });
@@ -31,7 +31,7 @@ describe('the event of a request', () => {
     );
   });
 
-  it('is followed by one of its failure, if the request fails afterwards', async () => {
+  it('the event of a request is followed by one of its failure, if the request fails afterwards', async () => {
     await using audit = await openAudit();
     const request = start(audit);
     await audit.transactions.run((tx) => request.append(tx, subject));
@@ -46,7 +46,7 @@ describe('the event of a request', () => {
     );
   });
 
-  it('does not exist if its transaction is rolled back, or if the caller made an error', async () => {
+  it('the event of a request does not exist if its transaction is rolled back, or if the caller made an error', async () => {
     await using audit = await openAudit();
     const request = start(audit);
     const lost = audit.transactions.run(async (tx) => {
@@ -59,7 +59,7 @@ describe('the event of a request', () => {
     assert.deepEqual(await audit.events(), []);
   });
 
-  it('names the resource of the path, else the sandbox', () => {
+  it('the event of a request names the resource of the path, else the sandbox', () => {
     const action = { action: 'x', target: 'apiKey' } as const;
     assert.deepEqual(targetOf(action, { apiKeyId: 'key_1' }), { type: 'api_key', id: 'key_1' });
     assert.deepEqual(targetOf(action, { sandboxId: 'sbx_1' }), { type: 'sandbox', id: 'sbx_1' });

@@ -21,7 +21,7 @@ function space(options: Partial<DiskSpaceDeps> = {}) {
 }
 
 describe('disk space', () => {
-  it('is refused below the reserve: 5 % of the volume, 2 GiB at most, or what is set', async () => {
+  it('disk space is refused below the reserve: 5 % of the volume, 2 GiB at most, or what is set', async () => {
     const { disk, volume, seen } = space();
     await disk.require();
     for (const [freeBytes, totalBytes] of [
@@ -36,7 +36,7 @@ describe('disk space', () => {
     await assert.rejects(set.disk.require(), SHORT);
   });
 
-  it('is read once a second however many ask, and comes back with the space', async () => {
+  it('disk space is read once a second however many ask, and comes back with the space', async () => {
     const { disk, volume, seen } = space();
     await Promise.all(Array.from({ length: 100 }, () => disk.require()));
     assert.equal(seen.reads, 1);
@@ -48,7 +48,7 @@ describe('disk space', () => {
     await disk.require();
   });
 
-  it('tells the operator once a minute', async () => {
+  it('disk space tells the operator once a minute', async () => {
     const { disk, seen } = space({ reserveBytes: 11 * GIBIBYTE });
     for (let second = 0; second < 120; second += 1) {
       await assert.rejects(disk.require(), SHORT);
@@ -57,7 +57,7 @@ describe('disk space', () => {
     assert.equal(seen.lines, 2);
   });
 
-  it('is not judged where the volume cannot be looked at', async () => {
+  it('disk space is not judged where the volume cannot be looked at', async () => {
     const { disk } = space({ read: () => Promise.reject(new Error('ENOENT')) });
     await disk.require();
   });

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { FENCE_MS, Fence } from './fence.ts';
 
 describe('the fence of a server', () => {
-  it('closes when the lease was not renewed in time, ends the work once, and opens with the next renewal', () => {
+  it('the fence of a server closes when the lease was not renewed in time, ends the work once, and opens with the next renewal', () => {
     let now = 1000;
     let ended = 0;
     const fence = new Fence(
@@ -28,7 +28,7 @@ describe('the fence of a server', () => {
     fence.stop();
   });
 
-  it('counts a renewal from when it was sent, and ends the work of a process that was stopped before it opens', () => {
+  it('the fence of a server counts a renewal from when it was sent, and ends the work of a process that was stopped before it opens', () => {
     let now = 0;
     let ended = 0;
     const fence = new Fence(
@@ -65,7 +65,7 @@ describe('the fence of a server', () => {
     fence.stop();
   });
 
-  it('is closed from the beginning if the first renewal was sent too long ago', () => {
+  it('the fence of a server is closed from the beginning if the first renewal was sent too long ago', () => {
     let now = 0;
     let ended = 0;
     const fence = new Fence(
@@ -79,7 +79,7 @@ describe('the fence of a server', () => {
     fence.stop();
   });
 
-  it('closes by itself', ({ mock }) => {
+  it('the fence of a server closes by itself', ({ mock }) => {
     mock.timers.enable({ apis: ['setTimeout'] });
     let now = 0;
     let ended = 0;

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { randomIds } from './id-source.ts';
 
 describe('random ids', () => {
-  it('never come twice, and use every character of their alphabet in every place', () => {
+  it('random ids never come twice, and use every character of their alphabet in every place', () => {
     const ids = Array.from({ length: 5000 }, () => randomIds.next('x_'));
     assert.equal(new Set(ids).size, ids.length);
     for (const id of ids) assert.match(id, /^x_[0-9a-hjkmnp-tv-z]{20}$/);

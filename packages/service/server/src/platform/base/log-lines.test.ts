@@ -30,7 +30,7 @@ describe('log lines', () => {
     return { ...openAt(file), written };
   }
 
-  it('that tell of nothing wrong are written soon', async () => {
+  it('log lines that tell of nothing wrong are written soon', async () => {
     const { log, written } = open('soon');
     log.info('one');
     log.info('two');
@@ -39,14 +39,14 @@ describe('log lines', () => {
     assert.deepEqual(written(), ['one', 'two']);
   });
 
-  it('that warn are written at once, after all before them', () => {
+  it('log lines that warn are written at once, after all before them', () => {
     const { log, written } = open('now');
     log.info('before');
     log.warn('warning');
     assert.deepEqual(written(), ['before', 'warning']);
   });
 
-  it('are all written when flushed', () => {
+  it('log lines are all written when flushed', () => {
     const { log, lines, written } = open('flushed');
     log.info('last');
     lines.flushSync();
@@ -60,7 +60,7 @@ describe('log lines', () => {
     lines.flushSync();
   });
 
-  it('that are taken later are kept until then', async () => {
+  it('log lines that are taken later are kept until then', async () => {
     const socket = join(folder, 'slow.sock');
     const server = createServer({ pauseOnConnect: true }).listen(socket);
     await once(server, 'listening');

@@ -19,7 +19,7 @@ function looping(pass: (loop: Loop) => Promise<number>) {
 }
 
 describe('a loop', () => {
-  it('waits as long as a pass says, and knows whether it was woken', async () => {
+  it('a loop waits as long as a pass says, and knows whether it was woken', async () => {
     await using short = looping(async () => 1);
     await eventually(() => short.passes.length > 2, { because: 'a pass follows another' });
     assert.ok(short.passes.every((woken) => !woken));
@@ -42,7 +42,7 @@ describe('a loop', () => {
     await eventually(() => passes.length === 4, { because: 'each of three passes was woken while it ran' });
   });
 
-  it('goes on after a failed pass, and ends at once when it is stopped', async () => {
+  it('a loop goes on after a failed pass, and ends at once when it is stopped', async () => {
     const failing = looping(() => Promise.reject(new Error('fails')));
     await eventually(() => failing.passes.length === 1, { because: 'the first pass begins at once' });
     failing.loop.wake();

@@ -18,7 +18,7 @@ async function settled(promises: readonly (Promise<void> | undefined)[]): Promis
 }
 
 describe('the memory of results', () => {
-  it('is there at once for what is small, however much else is held', async () => {
+  it('the memory of results is there at once for what is small, however much else is held', async () => {
     const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
     await limit.open('org_1').hold(LARGE, forever);
     const small = limit.open('org_1');
@@ -26,7 +26,7 @@ describe('the memory of results', () => {
     assert.equal(small.hold(1, forever), undefined);
   });
 
-  it('is given to a few large results at once, and to the next as one is released', async () => {
+  it('the memory of results is given to a few large results at once, and to the next as one is released', async () => {
     const limit = new ResultMemoryLimit({ total: 2, perOrganization: 2 });
     const all = Array.from({ length: 3 }, () => limit.open('org_1'));
     const waits = all.map((room) => room.hold(LARGE, forever));
@@ -36,7 +36,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled(waits), [true, true, true]);
   });
 
-  it('leaves room for other organizations, however many requests of one wait', async () => {
+  it('the memory of results leaves room for other organizations, however many requests of one wait', async () => {
     const limit = new ResultMemoryLimit({ total: 2, perOrganization: 1 });
     const greedy = Array.from({ length: 5 }, () => limit.open('org_1'));
     const waits = greedy.map((room) => room.hold(LARGE, forever));
@@ -44,7 +44,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled([...waits, other]), [true, false, false, false, false, true]);
   });
 
-  it('is released when its request ends, also while it waits', async () => {
+  it('the memory of results is released when its request ends, also while it waits', async () => {
     const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
     const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     const left = new AbortController();
@@ -59,7 +59,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled([last]), [true]);
   });
 
-  it('is released at once when it is granted after its request has ended', async () => {
+  it('the memory of results is released at once when it is granted after its request has ended', async () => {
     const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
     const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     await first?.hold(LARGE, forever);
@@ -70,7 +70,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled([third?.hold(LARGE, forever)]), [true]);
   });
 
-  it('has no limit in work that the service does by itself', async () => {
+  it('the memory of results has no limit in work that the service does by itself', async () => {
     const memories = Array.from({ length: 20 }, () => ResultMemory.unlimited());
     assert.deepEqual(await settled(memories.map((memory) => memory.hold(LARGE, forever))), Array(20).fill(true));
     for (const memory of memories) memory.release();

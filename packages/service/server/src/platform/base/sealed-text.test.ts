@@ -7,7 +7,7 @@ const KEY = randomBytes(32);
 
 describe('a sealed text', () => {
   for (const text of ['', 'a', 'ab', 'abc']) {
-    it(`of ${text.length} characters is opened as it was sealed, and in no other spelling`, () => {
+    it(`a sealed text of ${text.length} characters is opened as it was sealed, and in no other spelling`, () => {
       const sealed = sealText(text, KEY, 'context');
       assert.equal(openText(sealed, KEY, 'context'), text);
       for (const other of [`${sealed}x`, `${sealed}=`, ` ${sealed}`, `${sealed}\n`, sealed.slice(1), ''])
@@ -15,7 +15,7 @@ describe('a sealed text', () => {
     });
   }
 
-  it('is opened with its own key and context alone', () => {
+  it('a sealed text is opened with its own key and context alone', () => {
     const sealed = sealText('text', KEY, 'context');
     assert.throws(() => openText(sealed, KEY, 'another'));
     assert.throws(() => openText(sealed, randomBytes(32), 'context'));

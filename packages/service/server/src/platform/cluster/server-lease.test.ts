@@ -13,7 +13,7 @@ import { ServerLease } from './server-lease.ts';
 const STUCK = 40;
 
 describe('the lease of a server', { skip: NEEDS_POSTGRES }, () => {
-  it('is renewed although all other connections of the server are in use', async () => {
+  it('the lease of a server is renewed although all other connections of the server are in use', async () => {
     await using world = await openWorld(SandboxesWorld);
     const { db } = world;
     const own = openOwnConnection(db, 3_000);

@@ -56,12 +56,14 @@ class SlowDatabase {
 }
 
 describe('the clock of servers', () => {
-  it('is that of the host for SQLite', async () => {
+  it('the clock of servers is that of the host for SQLite', async () => {
     await using db = await openTestDatabase('sqlite');
     assert.equal(await openClock(db), systemClock);
   });
 
-  it('is that of PostgreSQL, however wrong the host is, and counts on between comparisons', { skip }, async () => {
+  it('the clock of servers is that of PostgreSQL, however wrong the host is, and counts on between comparisons', {
+    skip,
+  }, async () => {
     await using db = await openTestDatabase();
     // Clocks of hosts that are ten minutes slow and fast, and were started at other times.
     for (const skew of [-600_000, 0, 600_000]) {
@@ -74,20 +76,20 @@ describe('the clock of servers', () => {
     }
   });
 
-  it('is compared again by a starting server, as long as the database answers too slowly', async () => {
+  it('the clock of servers is compared again by a starting server, as long as the database answers too slowly', async () => {
     const database = new SlowDatabase([200, 1_600], [1_200, 100], [2, 1]);
     const clock = await openClock(database.db, database.elapsed);
     assert.equal(database.asked, 3);
     assert.ok(Math.abs(clock.now() - database.now) <= 2, `${clock.now()} is not ${database.now}`);
   });
 
-  it('lets a server start although the database never answers quickly', async () => {
+  it('the clock of servers lets a server start although the database never answers quickly', async () => {
     const slow = [400, 400] as const;
     const database = new SlowDatabase(slow, slow, slow, slow);
     await openClock(database.db, database.elapsed);
   });
 
-  it('stays as right as it was after a slow comparison', async () => {
+  it('the clock of servers stays as right as it was after a slow comparison', async () => {
     const database = new SlowDatabase([1, 1], [0, 900], [900, 0]);
     const clock = new DatabaseClock(database.db, database.elapsed);
     for (let left = 3; left > 0; left -= 1) {
@@ -96,7 +98,7 @@ describe('the clock of servers', () => {
     }
   });
 
-  it('stays right after a slow comparison although the clocks run at different speeds', async () => {
+  it('the clock of servers stays right after a slow comparison although the clocks run at different speeds', async () => {
     for (const speed of [1 - 1 / 5000, 1 + 1 / 5000]) {
       const database = new SlowDatabase([1, 1], [0, 2_000], [2_000, 0]);
       const clock = new DatabaseClock(database.db, () => (database.now - 900_000) * speed);
@@ -109,7 +111,7 @@ describe('the clock of servers', () => {
     }
   });
 
-  it('keeps its time when a comparison takes too long to be exact', { skip }, async () => {
+  it('the clock of servers keeps its time when a comparison takes too long to be exact', { skip }, async () => {
     await using db = await openTestDatabase();
     let stalled = 0;
     let looks = 0;

@@ -24,7 +24,7 @@ function rename(db: Database, name: string) {
 }
 
 describe('a look-up', () => {
-  it('is made once, and again after something was written', async () => {
+  it('a look-up is made once, and again after something was written', async () => {
     await using names = await openNames();
     assert.deepEqual([await names.find('org_1'), await names.find('org_1')], ['first', 'first']);
     assert.equal(names.reads(), 1);
@@ -36,7 +36,7 @@ describe('a look-up', () => {
     assert.equal(await names.find('org_1'), 'third');
   });
 
-  it('of a missing value is made once too, and again after something was written', async () => {
+  it('a look-up of a missing value is made once too, and again after something was written', async () => {
     await using names = await openNames();
     assert.deepEqual([await names.find('org_2'), await names.find('org_2')], [undefined, undefined]);
     assert.equal(names.reads(), 1);
@@ -44,7 +44,7 @@ describe('a look-up', () => {
     assert.equal(await names.find('org_2'), 'second');
   });
 
-  it('is not made again when tables that it does not read are written', async () => {
+  it('a look-up is not made again when tables that it does not read are written', async () => {
     await using names = await openNames();
     await names.find('org_1');
     await names.db.deleteFrom('idempotency_records').execute();
@@ -54,7 +54,7 @@ describe('a look-up', () => {
     assert.equal(names.reads(), 1);
   });
 
-  it('is made again after raw SQL and after a prepared query that write', async () => {
+  it('a look-up is made again after raw SQL and after a prepared query that write', async () => {
     await using names = await openNames();
     await names.find('org_1');
     await sql`update orgs set name = 'raw'`.execute(names.db);
@@ -66,7 +66,7 @@ describe('a look-up', () => {
     assert.equal(await names.find('org_1'), 'again');
   });
 
-  it('never finds what a transaction wrote and undid', async () => {
+  it('a look-up never finds what a transaction wrote and undid', async () => {
     await using names = await openNames();
     await names.find('org_1');
     const written = Promise.withResolvers<void>();
@@ -85,7 +85,7 @@ describe('a look-up', () => {
     assert.deepEqual([await during, await names.find('org_1')], ['first', 'first']);
   });
 
-  it('that was under way while something was written is made again', async () => {
+  it('a look-up that was under way while something was written is made again', async () => {
     await using names = await openNames();
     const reading = names.find('org_1');
     const writing = rename(names.db, 'second');

@@ -21,13 +21,13 @@ async function openMigratedFurther(name: string): Promise<Database> {
 }
 
 describe('a database that a newer version has migrated', () => {
-  it('is used if its further migrations only expand it', async () => {
+  it('a database that a newer version has migrated is used if its further migrations only expand it', async () => {
     await using db = await openMigratedFurther('999-later-expand');
     await migrate(db);
     assert.deepEqual(await db.selectFrom('orgs').selectAll().execute(), []);
   });
 
-  it('is refused otherwise, with the reason', async () => {
+  it('a database that a newer version has migrated is refused otherwise, with the reason', async () => {
     await using db = await openMigratedFurther('999-later');
     await assert.rejects(
       migrate(db),
@@ -35,7 +35,7 @@ describe('a database that a newer version has migrated', () => {
     );
   });
 
-  it('is refused if a migration of this version is missing in it', async () => {
+  it('a database that a newer version has migrated is refused if a migration of this version is missing in it', async () => {
     await using db = await openMigratedFurther('999-later-expand');
     const known = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
     const name = known.rows.at(-2)?.name;
@@ -47,7 +47,7 @@ describe('a database that a newer version has migrated', () => {
 });
 
 describe('a database of a test', () => {
-  it('has the tables, indices and rows that migrations make, also when it is a copy of another', async () => {
+  it('a database of a test has the tables, indices and rows that migrations make, also when it is a copy of another', async () => {
     await using migrated = await openDatabase('sqlite::memory:');
     await migrate(migrated);
     await using first = await openTestDatabase('sqlite');
@@ -73,7 +73,7 @@ async function contentOf(db: Database): Promise<unknown[]> {
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 describe('an empty database', { skip }, () => {
-  it('is migrated once by servers that start at the same time', async () => {
+  it('an empty database is migrated once by servers that start at the same time', async () => {
     const sockets = process.env[SOCKETS] ?? '';
     const main = new Client({ connectionString: urlOf(sockets, 'postgres') });
     await main.connect();

@@ -30,7 +30,7 @@ describe('the log of a database', () => {
     };
   }
 
-  it('is checkpointed into its file while the database is open, by no writer', async () => {
+  it('the log of a database is checkpointed into its file while the database is open, by no writer', async () => {
     using database = open('file.db', { everyWrites: 100 });
     const before = database.filePages();
     database.write(100);
@@ -39,7 +39,7 @@ describe('the log of a database', () => {
     await eventually(() => database.filePages() > before, { within: 30_000, because: 'the log reaches the file' });
   });
 
-  it('has an end even where writes leave the thread no time', () => {
+  it('the log of a database has an end even where writes leave the thread no time', () => {
     using database = open('busy.db', { everyWrites: 100 });
     let writes = 0;
     // Writes in one turn of the event loop until the log has clearly fewer pages than were written. Each write adds at

@@ -48,7 +48,7 @@ describe('notifications between servers', { skip }, () => {
   const connected = (times = 1) =>
     eventually(() => servers.every(({ missed }) => missed >= times), { because: 'all servers listen' });
 
-  it('reach the other servers, each id once however often it was sent in the meantime', async () => {
+  it('notifications between servers reach the other servers, each id once however often it was sent in the meantime', async () => {
     const ids = Array.from({ length: 500 }, (_, index) => `sbx_${index}`);
     for (const id of [...ids, ...ids]) one().notifications.send('sandbox', id);
     await eventually(() => other().heard.length >= ids.length, { because: 'all were heard' });
@@ -62,7 +62,7 @@ describe('notifications between servers', { skip }, () => {
     assert.deepEqual(other().heard, ['sbx_1']);
   });
 
-  it('go on after the connection was cut, and say that some may have been missed', async () => {
+  it('notifications between servers go on after the connection was cut, and say that some may have been missed', async () => {
     for (const round of [1, 2, 3]) {
       await cutNotifications(db);
       await connected(1 + round);
@@ -93,7 +93,7 @@ describe('notifications between servers', { skip }, () => {
     await changed;
   });
 
-  it('end what waits after a time without them, because some may have been missed', async () => {
+  it('notifications between servers end what waits after a time without them, because some may have been missed', async () => {
     await other().notifications.close();
     const changes = sharedChanges<'sbx_1'>('sandbox', other().notifications, 1);
     using watch = changes.watch('sbx_1');
@@ -101,7 +101,7 @@ describe('notifications between servers', { skip }, () => {
     await watch.next();
   });
 
-  it('from servers of another kind are ignored', async () => {
+  it('notifications between servers from servers of another kind are ignored', async () => {
     for (const payload of ['', '{', '[1]', '[["sandbox"]]', '[["sandbox", 1]]', '{"length": 1}']) {
       await sql`select pg_notify('cloche', ${payload})`.execute(db);
     }
@@ -112,7 +112,7 @@ describe('notifications between servers', { skip }, () => {
 });
 
 describe('changes of a database with one server', () => {
-  it('leave no timer behind', () => {
+  it('changes of a database with one server leave no timer behind', () => {
     using watch = sharedChanges<'sbx_1'>('sandbox', NO_NOTIFICATIONS, 1).watch('sbx_1');
     const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     void watch.next();

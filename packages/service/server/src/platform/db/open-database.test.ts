@@ -11,7 +11,7 @@ describe('openDatabase', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-db-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('makes the file and its folder, and migrates it any number of times', async () => {
+  it('openDatabase makes the file and its folder, and migrates it any number of times', async () => {
     const db = await openDatabase(`sqlite:${join(folder, 'deep', 'cloche.db')}`);
     await migrate(db);
     await migrate(db);
@@ -21,7 +21,7 @@ describe('openDatabase', () => {
     await db.destroy();
   });
 
-  it('refuses a database of another kind without repeating its password', async () => {
+  it('openDatabase refuses a database of another kind without repeating its password', async () => {
     await assert.rejects(openDatabase('mysql://user:secret@host/db'), (error: Error) => {
       assert.match(error.message, /"mysql:" databases are not supported/);
       assert.doesNotMatch(error.message, /secret/);
@@ -30,7 +30,7 @@ describe('openDatabase', () => {
     await assert.rejects(openDatabase('sqlite:relative.db'), /absolute path/);
   });
 
-  it('runs transactions that are started together one after another', async () => {
+  it('openDatabase runs transactions that are started together one after another', async () => {
     const db = await openDatabase('sqlite::memory:');
     await migrate(db);
     const insert = (id: string, fail: boolean) =>
@@ -51,7 +51,7 @@ describe('openDatabase', () => {
     await db.destroy();
   });
 
-  it('lets each organization have one default project and each sandbox one live default context a language', async () => {
+  it('openDatabase lets each organization have one default project and each sandbox one live default context a language', async () => {
     const db = await openDatabase('sqlite::memory:');
     await migrate(db);
     await db.insertInto('orgs').values({ id: 'org_1', name: 'one', created_at: 1 }).execute();

@@ -26,7 +26,7 @@ describe('a prepared query', () => {
     assert.deepEqual((await orgs.find({ id: 'org_3' })).rows, []);
   });
 
-  it('that comes during a transaction waits for its end, and is not undone with it', async () => {
+  it('a prepared query that comes during a transaction waits for its end, and is not undone with it', async () => {
     await using orgs = await openOrgs();
     const begun = Promise.withResolvers<void>();
     const undo = Promise.withResolvers<void>();

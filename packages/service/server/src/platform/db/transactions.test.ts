@@ -24,7 +24,7 @@ async function openOrgs(url = 'sqlite::memory:') {
 }
 
 describe('a transaction', () => {
-  it('writes everything or nothing, by prepared queries and by others', async () => {
+  it('a transaction writes everything or nothing, by prepared queries and by others', async () => {
     await using orgs = await openOrgs();
     const write = (name: string, fail: boolean) =>
       orgs.transactions.run(async (tx) => {
@@ -42,7 +42,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.ids(), ['kept_1', 'kept_2']);
   });
 
-  it('joins the transaction that it is given, and then ends with it', async () => {
+  it('a transaction joins the transaction that it is given, and then ends with it', async () => {
     await using orgs = await openOrgs();
     const insert = (id: string, tx?: Transaction) => orgs.transactions.run((own) => orgs.insert({ id }, own), tx);
     const outer = orgs.transactions.run(async (tx) => {
@@ -54,7 +54,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.ids(), ['alone']);
   });
 
-  it('keeps queries of others out, which wait for its end and are not undone with it', async () => {
+  it('a transaction keeps queries of others out, which wait for its end and are not undone with it', async () => {
     await using orgs = await openOrgs();
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, async (_, index) => {
@@ -77,7 +77,7 @@ describe('a transaction', () => {
     assert.equal(ids.length, 20 + 2 * 10);
   });
 
-  it('refuses a query in its callback that does not use it, which would wait for ever', async () => {
+  it('a transaction refuses a query in its callback that does not use it, which would wait for ever', async () => {
     await using orgs = await openOrgs();
     const queries = [
       () => orgs.insert({ id: 'x' }),
@@ -96,7 +96,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.ids(), []);
   });
 
-  it('lets what was started in its callback go on after its end', async () => {
+  it('a transaction lets what was started in its callback go on after its end', async () => {
     await using orgs = await openOrgs();
     let later: Promise<unknown> | undefined;
     await orgs.transactions.run(async (tx) => {
@@ -107,7 +107,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.ids(), ['a', 'b']);
   });
 
-  it('cannot be used after its end', async () => {
+  it('a transaction cannot be used after its end', async () => {
     await using orgs = await openOrgs();
     let ended: Transaction | undefined;
     await orgs.transactions.run(async (tx) => {
@@ -118,7 +118,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.ids(), []);
   });
 
-  it('executes no query of its database object after its end', async () => {
+  it('a transaction executes no query of its database object after its end', async () => {
     await using orgs = await openOrgs();
     const ended = await orgs.transactions.run(async ({ db }) => {
       await db.insertInto('orgs').values({ id: 'kept', name: 'kept', created_at: 1 }).execute();
@@ -144,7 +144,7 @@ describe('a transaction', () => {
     assert.deepEqual(await orgs.db.selectFrom('projects').selectAll().execute(), []);
   });
 
-  it('calls what follows its commit once, in order, and not after a rollback', async () => {
+  it('a transaction calls what follows its commit once, in order, and not after a rollback', async () => {
     await using orgs = await openOrgs();
     const called: string[] = [];
     const run = (name: string, fail: boolean) =>
@@ -160,7 +160,7 @@ describe('a transaction', () => {
     assert.deepEqual(called, ['kept 1', 'kept 2']);
   });
 
-  it('leaves nothing when its process is killed, and everything after its commit', async () => {
+  it('a transaction leaves nothing when its process is killed, and everything after its commit', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-transactions-'));
     try {
       const url = `sqlite:${join(folder, 'x.db')}`;

@@ -39,7 +39,7 @@ async function addOrg(db: Database, id: string): Promise<void> {
 const orgsOf = (db: Database) => db.selectFrom('orgs').select('id').execute();
 
 describe('a migration', () => {
-  it('says by its name what it does to older servers, after the first release', () => {
+  it('a migration says by its name what it does to older servers, after the first release', () => {
     const wrong = NAMES.slice(1).filter((name) => !/^\d{3}-[a-z-]+-(expand|contract)$/.test(name));
     assert.deepEqual([NAMES[0], wrong], ['040-first-release', []]);
   });
@@ -82,7 +82,7 @@ async function rowsOf(db: Database): Promise<unknown[]> {
 const UNCHANGED = { applied: [], waiting: [], newer: [] };
 
 describe('a database of a version before the first release', () => {
-  it('is used as it is if it has the last of their migrations, and gets those of later versions', async () => {
+  it('a database of a version before the first release is used as it is if it has the last of their migrations, and gets those of later versions', async () => {
     await using db = await openUnreleased('039-mcp-subscriptions-expand');
     const before = await rowsOf(db);
     const reports = [await upgradeSchema(db, FIRST_RELEASE), await upgradeSchema(db, FIRST_RELEASE)];
@@ -95,7 +95,7 @@ describe('a database of a version before the first release', () => {
 
   // The last one of each kind of name, the one from which leases name schemas, and the one before the last.
   for (const last of ['001-initial', '020-custom-templates', '025-server-schemas-expand', '038-image-layers-expand']) {
-    it(`is refused with the remedy, and unchanged, if its last migration is ${last}`, async () => {
+    it(`a database of a version before the first release is refused with the remedy, and unchanged, if its last migration is ${last}`, async () => {
       await using db = await openUnreleased(last);
       // Servers of that time had leases without a schema.
       if (last < '025') await sql`alter table server_leases drop column schema_version`.execute(db);
@@ -107,7 +107,7 @@ describe('a database of a version before the first release', () => {
 });
 
 describe('a database of an older version', () => {
-  it('is migrated once and keeps its rows', async () => {
+  it('a database of an older version is migrated once and keeps its rows', async () => {
     await using db = await openEmptyDatabase();
     await migrate(db);
     await addOrg(db, 'org_1');
@@ -116,7 +116,7 @@ describe('a database of an older version', () => {
     assert.equal((await orgsOf(db)).length, 1);
   });
 
-  it('gets a migration that another branch numbered lower', async () => {
+  it('a database of an older version gets a migration that another branch numbered lower', async () => {
     await using db = await openEmptyDatabase();
     await upgradeSchema(db, { ...MIGRATIONS, '950-later-expand': { up: async () => undefined } });
     const { applied } = await upgradeSchema(db, { ...LATER, '950-later-expand': { up: async () => undefined } });
@@ -125,7 +125,7 @@ describe('a database of an older version', () => {
 });
 
 describe('an expanded database', () => {
-  it('is used by a server that does not know the newest migrations, at its restart too', async () => {
+  it('an expanded database is used by a server that does not know the newest migrations, at its restart too', async () => {
     await using db = await openEmptyDatabase();
     await migrate(db);
     await lease(db, 'srv_old', SCHEMA_VERSION);
@@ -135,7 +135,7 @@ describe('an expanded database', () => {
     assert.equal((await orgsOf(db)).length, 1);
   });
 
-  it('is refused by a migrator that takes no other schema than its own: the control', async () => {
+  it('an expanded database is refused by a migrator that takes no other schema than its own: the control', async () => {
     await using db = await openEmptyDatabase();
     await upgradeSchema(db, LATER);
     const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
@@ -143,7 +143,7 @@ describe('an expanded database', () => {
     assert.match(String(error), /900-nicknames-expand is missing/);
   });
 
-  it('is contracted at once if no server lives, and then refused by older servers', async () => {
+  it('an expanded database is contracted at once if no server lives, and then refused by older servers', async () => {
     await using db = await openEmptyDatabase();
     await upgradeSchema(db, LATEST);
     await assert.rejects(upgradeSchema(db, LATER), /newer version .* \(901-no-uses-contract\)/);
@@ -155,7 +155,7 @@ const skip = DATABASE_KIND === 'sqlite' && 'a file of SQLite has one server: `np
 describe('a migration that removes something', { skip }, () => {
   const used = (db: Database) => sql`select last_used_at from api_keys`.execute(db);
 
-  it('waits until every live server knows it', async () => {
+  it('a migration that removes something waits until every live server knows it', async () => {
     await using db = await openEmptyDatabase();
     await upgradeSchema(db, LATER);
     await lease(db, 'srv_new', '901-no-uses-contract');
@@ -170,7 +170,7 @@ describe('a migration that removes something', { skip }, () => {
     await assert.rejects(used(db));
   });
 
-  it('does not hold up later migrations that expand', async () => {
+  it('a migration that removes something does not hold up later migrations that expand', async () => {
     await using db = await openEmptyDatabase();
     await migrate(db);
     await lease(db, 'srv_old', SCHEMA_VERSION);
@@ -180,7 +180,7 @@ describe('a migration that removes something', { skip }, () => {
     assert.deepEqual(report.waiting, ['901-no-uses-contract']);
   });
 
-  it('waits for a server from before the first release, which may start again meanwhile', async () => {
+  it('a migration that removes something waits for a server from before the first release, which may start again meanwhile', async () => {
     await using db = await openUnreleased('039-mcp-subscriptions-expand');
     await lease(db, 'srv_old', '039-mcp-subscriptions-expand');
     const report = await upgradeSchema(db, LATEST);
@@ -193,7 +193,7 @@ describe('a migration that removes something', { skip }, () => {
     );
   });
 
-  it('is seen by a server that waits for the lock of the migrations', async () => {
+  it('a migration that removes something is seen by a server that waits for the lock of the migrations', async () => {
     await using db = await openEmptyDatabase();
     await upgradeSchema(db, LATER);
     await using beside = await openBeside(db);

@@ -12,42 +12,42 @@ before(async () => {
 after(() => service.close());
 
 describe('a good request', () => {
-  it('may filter by a label whatever its key holds', async () => {
+  it('a good request may filter by a label whatever its key holds', async () => {
     for (const name of ['metadata.', 'metadata.a%0Ab', 'metadata.a.b', 'metadata.__proto__']) {
       assert.equal((await service.call('GET', `/v1/sandboxes?${name}=x`)).status, 200, name);
     }
   });
 
-  it('may leave an optional body out, with and without a content type', async () => {
+  it('a good request may leave an optional body out, with and without a content type', async () => {
     assert.deepEqual((await service.call('POST', '/v1/sandboxes')).body.sandbox.body, {});
     const typed = await service.call('POST', '/v1/sandboxes', { headers: { 'content-type': 'application/json' } });
     assert.equal(typed.status, 201);
   });
 
-  it('may send an empty object where no body is taken', async () => {
+  it('a good request may send an empty object where no body is taken', async () => {
     const path = '/v1/sandboxes/sbx_1/code/contexts/cctx_1/interrupt';
     assert.equal((await service.call('POST', path, { body: {} })).status, 200);
     assert.equal((await service.call('DELETE', '/v1/sandboxes/sbx_1', { body: {} })).status, 200);
   });
 
-  it('may hold a NUL in its code', async () => {
+  it('a good request may hold a NUL in its code', async () => {
     const answer = await service.call(...runs('{"code":"a\\u0000","language":"python"}'));
     assert.equal(answer.body.run.stdout, 'a\0');
   });
 
-  it('may spell its content type in any case and name UTF-8', async () => {
+  it('a good request may spell its content type in any case and name UTF-8', async () => {
     const headers = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
     assert.equal((await service.call('POST', '/v1/sandboxes', { body: '{}', headers })).status, 201);
   });
 
-  it('has its query read as the contract types it', async () => {
+  it('a good request has its query read as the contract types it', async () => {
     const waited = await service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready&waitMs=5');
     assert.deepEqual(waited.body.sandbox.query, { waitFor: 'ready', waitMs: 5 });
     const listed = await service.call('GET', '/v1/sandboxes?metadata.a%2Eb=1%202&metadata.n=7');
     assert.deepEqual(listed.body.data[0].query, { 'metadata.a.b': '1 2', 'metadata.n': '7' });
   });
 
-  it('keeps a request id of letters, digits, dots, hyphens and underscores, and replaces any other', async () => {
+  it('a good request keeps a request id of letters, digits, dots, hyphens and underscores, and replaces any other', async () => {
     const id = async (sent: string) =>
       (await service.call('GET', '/v1/sandboxes', { headers: { 'x-request-id': sent } })).headers.get('x-request-id');
     for (const kept of ['a', 'My-id_1.2', 'x'.repeat(128)]) assert.equal(await id(kept), kept);
@@ -56,7 +56,7 @@ describe('a good request', () => {
     }
   });
 
-  it('answers HEAD like GET without the body', async () => {
+  it('a good request answers HEAD like GET without the body', async () => {
     const answer = await service.call('HEAD', '/v1/sandboxes/sbx_1');
     assert.deepEqual([answer.status, answer.text], [200, '']);
   });
@@ -64,7 +64,7 @@ describe('a good request', () => {
 
 describe('a path with other methods', () => {
   for (const method of ['OPTIONS', 'PUT', 'PATCH', 'PROPFIND', 'QUERY']) {
-    it(`answers ${method} with those it has, to a client with a key`, async () => {
+    it(`a path with other methods answers ${method} with those it has, to a client with a key`, async () => {
       const answer = await service.call(method, '/v1/sandboxes/sbx_1');
       assertError(answer, 'method_not_allowed', /GET, HEAD, DELETE/);
       assert.equal(answer.headers.get('allow'), 'GET, HEAD, DELETE');
@@ -81,7 +81,7 @@ describe('a path with other methods', () => {
 });
 
 describe('the log', () => {
-  it('has one line for a request, with ids and outcome, and nothing that a client wrote but the path', async () => {
+  it('the log has one line for a request, with ids and outcome, and nothing that a client wrote but the path', async () => {
     const requestId = randomUUID();
     const secret = 'print("secret")';
     await service.call('POST', '/v1/sandboxes/sbx_9/code/runs', {
@@ -98,7 +98,7 @@ describe('the log', () => {
     assert.doesNotMatch(JSON.stringify(service.lines), /print|clk_/);
   });
 
-  it('has an error where the service fails, and none where a bound of the client is over', async () => {
+  it('the log has an error where the service fails, and none where a bound of the client is over', async () => {
     const levelOf = async (failure: AppError) => {
       const requestId = randomUUID();
       service.failWith(failure);

@@ -20,25 +20,25 @@ describe('a key', () => {
     });
   }
 
-  it('is asked for before anything of the request is looked at', async () => {
+  it('a key is asked for before anything of the request is looked at', async () => {
     assertError(await service.call('POST', '/v1/sandboxes', { key: null, body: '{' }), 'unauthorized', /./);
   });
 
-  it('needs the scope, before anything of the request is looked at', async () => {
+  it('a key needs the scope, before anything of the request is looked at', async () => {
     const key = await service.key(['sandbox:read']);
     const answer = await service.call('POST', '/v1/sandboxes', { key, body: '{' });
     assertError(answer, 'forbidden', /sandbox:create/);
     assert.equal(answer.body.error.details.requiredScope, 'sandbox:create');
   });
 
-  it('may hold spaces, and none at its ends', () => {
+  it('a key may hold spaces, and none at its ends', () => {
     for (const header of ['Bearer a key of words', 'bearer   a key of words  ']) {
       assert.equal(bearerKey(header), 'a key of words');
     }
     assert.equal(bearerKey('Bearer    '), undefined);
   });
 
-  it('is looked for in linear time, whatever the header holds', () => {
+  it('a key is looked for in linear time, whatever the header holds', () => {
     const spaces = 500;
     const honest = `Bearer ${'k'.repeat(spaces)}`;
     const hostile = [
@@ -51,7 +51,7 @@ describe('a key', () => {
     assert.ok(longest < 50 * timeOf(honest), `${longest} and ${timeOf(honest)} ms`);
   });
 
-  it('needs artifact:create to promote', async () => {
+  it('a key needs artifact:create to promote', async () => {
     const key = await service.key(['code:run']);
     const [method, path, options] = runs(pythonCode({ artifactPolicy: 'promote' }));
     const answer = await service.call(method, path, { ...options, key });

@@ -36,7 +36,7 @@ const requests: Record<string, string> = {
 };
 
 for (const [title, bytes] of Object.entries(requests)) {
-  test(`after ${title}`, async () => {
+  test(`a client that breaks off after ${title} leaves nothing`, async () => {
     for (let time = 0; time < TIMES; time++) {
       const socket = connect(Number(new URL(service.url).port), '127.0.0.1').on('error', () => undefined);
       await once(socket, 'connect');

@@ -78,7 +78,7 @@ async function open() {
 }
 
 describe('an upload', () => {
-  it('is checked by each digest that it states, before its last byte is passed on', async () => {
+  it('an upload is checked by each digest that it states, before its last byte is passed on', async () => {
     refusal = undefined;
     const text = 'the body';
     const digest = (algorithm: string, bytes: string) =>
@@ -107,7 +107,7 @@ describe('an upload', () => {
     }
   });
 
-  it('takes any content type, or none, and any size', async () => {
+  it('an upload takes any content type, or none, and any size', async () => {
     refusal = undefined;
     for (const type of ['application/json', 'text/plain', 'image/png']) {
       const answer = await service.call('PUT', PATH, { body: '{not json', headers: { 'content-type': type } });
@@ -123,19 +123,19 @@ describe('an upload', () => {
     assert.equal(received?.length, 0);
   });
 
-  it('is refused when it is compressed', async () => {
+  it('an upload is refused when it is compressed', async () => {
     const answer = await service.call('PUT', PATH, { body: 'x', headers: { 'content-encoding': 'gzip' } });
     assert.deepEqual([answer.status, answer.body.error.code], [415, 'unsupported_media_type']);
   });
 
-  it('is checked by the contract like everything else', async () => {
+  it('an upload is checked by the contract like everything else', async () => {
     const bad = await service.call('PUT', '/v1/sandboxes/sbx_1/files/content?mode=9', { body: 'x' });
     assert.match(bad.body.error.message, /query.path is required.*query.mode/);
     const forbidden = await service.call('PUT', PATH, { body: 'x', key: await service.key(['file:read']) });
     assert.equal(forbidden.body.error.details.requiredScope, 'file:write');
   });
 
-  it('is asked for only when it is wanted', async () => {
+  it('an upload is asked for only when it is wanted', async () => {
     refusal = undefined;
     const willing = await open();
     willing.socket.write(head('content-length: 3\nexpect: 100-continue'));
@@ -152,7 +152,7 @@ describe('an upload', () => {
     assert.match(refused.text(), /^HTTP\/1.1 412 /);
   });
 
-  it('gets a refusal midway, while it still sends', async () => {
+  it('an upload gets a refusal midway, while it still sends', async () => {
     refusal = new AppError('disk_full', 'full');
     const sender = await open();
     sender.socket.write(head('content-length: 50000000\nif-match: *'));
@@ -221,7 +221,7 @@ describe('an upload', () => {
     });
   }
 
-  it('whose client vanishes is aborted with that reason', async () => {
+  it('an upload whose client vanishes is aborted with that reason', async () => {
     refusal = undefined;
     arrived = 0;
     const sender = await open();
@@ -234,7 +234,7 @@ describe('an upload', () => {
 });
 
 describe('a download', () => {
-  it('is the bytes, with the headers of the answer', async () => {
+  it('a download is the bytes, with the headers of the answer', async () => {
     download = () => ({ status: 206, headers: { 'content-length': '3', etag: '"1"' }, body: Readable.from(['abc']) });
     const answer = await service.call('GET', PATH, { headers: { range: 'bytes=0-2' } });
     assert.deepEqual([answer.status, answer.text], [206, 'abc']);
@@ -242,13 +242,13 @@ describe('a download', () => {
     assert.ok(answer.headers.get('x-request-id'));
   });
 
-  it('is left out of an answer to HEAD', async () => {
+  it('a download is left out of an answer to HEAD', async () => {
     download = () => ({ status: 200, headers: { 'content-length': '3' }, body: Readable.from(['abc']) });
     const answer = await service.call('HEAD', PATH);
     assert.deepEqual([answer.status, answer.text, answer.headers.get('content-length')], [200, '', '3']);
   });
 
-  it('that breaks breaks the connection', async () => {
+  it('a download that breaks breaks the connection', async () => {
     const body = new Readable({ read() {} });
     download = () => ({ status: 200, headers: { 'content-length': '100' }, body });
     body.push('some');
@@ -258,7 +258,7 @@ describe('a download', () => {
     await assert.rejects(answer);
   });
 
-  it('whose client vanishes is ended', async () => {
+  it('a download whose client vanishes is ended', async () => {
     const body = new Readable({ read() {} });
     download = () => ({ status: 200, headers: { 'content-length': '100' }, body });
     body.push('some');
@@ -269,7 +269,7 @@ describe('a download', () => {
     await eventually(() => body.destroyed, { because: 'the body is destroyed' });
   });
 
-  it('of lent bytes gives each piece back, and ends with the last', async () => {
+  it('a download of lent bytes gives each piece back, and ends with the last', async () => {
     let back = 0;
     const lend = async (take: TakeBytes) => {
       for (const text of ['abc', 'def']) take(Buffer.from(text), () => (back += 1));
@@ -279,7 +279,7 @@ describe('a download', () => {
     assert.deepEqual([answer.status, answer.text, back], [200, 'abcdef', 2]);
   });
 
-  it('of lent bytes breaks the connection when they break off, and is ended when its client vanishes', async () => {
+  it('a download of lent bytes breaks the connection when they break off, and is ended when its client vanishes', async () => {
     const lent = (lend: (take: TakeBytes) => Promise<void>, close = () => {}) => {
       download = () => ({ status: 200, headers: { 'content-length': '100' }, body: new LentBytes({ lend, close }) });
     };

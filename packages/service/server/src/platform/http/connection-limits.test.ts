@@ -34,14 +34,14 @@ async function serve(limits: ConnectionLimits) {
 }
 
 describe('connections', () => {
-  it('of one address are closed beyond its bound, and taken again when some have ended', async () => {
+  it('connections of one address are closed beyond its bound, and taken again when some have ended', async () => {
     using server = await serve({ perAddress: 2, isExempt: () => false });
     assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
     server.closeFirst();
     await eventually(() => server.open(), { because: 'the server has seen the end' });
   });
 
-  it('of one IPv6 network are counted together, as one host has all of its addresses', () => {
+  it('connections of one IPv6 network are counted together, as one host has all of its addresses', () => {
     const server = createServer();
     limitConnections(server, { perAddress: 2 });
     const closed = ['2001:db8::1', '2001:db8::2', '2001:db8:0:0:1::', '2001:db8:0:1::1'].map((remoteAddress) => {
@@ -52,17 +52,17 @@ describe('connections', () => {
     assert.deepEqual(closed, [false, false, true, false]);
   });
 
-  it('of this host, as of a proxy, are not counted by address', async () => {
+  it('connections of this host, as of a proxy, are not counted by address', async () => {
     using server = await serve({ perAddress: 1 });
     assert.deepEqual([await server.open(), await server.open()], [true, true]);
   });
 
-  it('of a trusted proxy are not counted by address', async () => {
+  it('connections of a trusted proxy are not counted by address', async () => {
     using server = await serve({ perAddress: 1, isExempt: inRanges(['127.0.0.0/8']) });
     assert.deepEqual([await server.open(), await server.open()], [true, true]);
   });
 
-  it('of all are closed beyond their bound', async () => {
+  it('connections of all are closed beyond their bound', async () => {
     using server = await serve({ inAll: 2 });
     assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
   });

@@ -18,7 +18,7 @@ describe('a deprecated alias', () => {
     '</v1/sandboxes/sbx_1/ttl>; rel="canonical", </v1/sandboxes/sbx_1/ttl>; rel="successor-version"',
   ];
 
-  it('says so and names its successor, on success and on errors of every kind', async () => {
+  it('a deprecated alias says so and names its successor, on success and on errors of every kind', async () => {
     const path = '/v1/sandboxes/sbx_1/extend';
     const answers = [
       await service.call('POST', path, { body: { ttlMs: 1 }, idempotencyKey: 'a' }),
@@ -34,12 +34,12 @@ describe('a deprecated alias', () => {
     for (const answer of answers) assert.deepEqual(headersOf(answer), expected);
   });
 
-  it('encodes the id in the link', async () => {
+  it('a deprecated alias encodes the id in the link', async () => {
     const answer = await service.call('POST', '/v1/sandboxes/a%22%3E%0d%0ab/extend', { key: null });
     assert.match(answer.headers.get('link') ?? '', /^<\/v1\/sandboxes\/a%22%3E%0D%0Ab\/ttl>; rel="canonical", /);
   });
 
-  it('is the only operation whose answers say so', async () => {
+  it('a deprecated alias is the only operation whose answers say so', async () => {
     assert.deepEqual(headersOf(await service.call('GET', '/v1/sandboxes')), [null, null, null]);
   });
 });

@@ -14,7 +14,7 @@ describe('an idempotent request', () => {
   const create = (idempotencyKey: string, body: unknown = {}) =>
     service.call('POST', '/v1/sandboxes', { body, idempotencyKey });
 
-  it('is executed once, however many come at once, and replayed with its status and body', async () => {
+  it('an idempotent request is executed once, however many come at once, and replayed with its status and body', async () => {
     const before = service.made;
     const answers = await Promise.all(Array.from({ length: 30 }, () => create('many')));
     assert.equal(service.made, before + 1);
@@ -26,7 +26,7 @@ describe('an idempotent request', () => {
     assert.equal((await create('many')).headers.get('idempotency-replayed'), 'true');
   });
 
-  it('is the same however its path is escaped', async () => {
+  it('an idempotent request is the same however its path is escaped', async () => {
     const body = pythonCode();
     const path = (id: string) => `/v1/sandboxes/${id}/code/runs`;
     await service.call('POST', path('sbx_1'), { body, idempotencyKey: 'path' });
@@ -36,17 +36,17 @@ describe('an idempotent request', () => {
     assert.equal(other.headers.get('idempotency-replayed'), null);
   });
 
-  it('with another body is refused', async () => {
+  it('an idempotent request with another body is refused', async () => {
     await create('body', { ttlMs: 1 });
     assertError(await create('body', { ttlMs: 2 }), 'idempotency_key_reused', /new key/);
   });
 
-  it('without a body equals one with an empty object', async () => {
+  it('an idempotent request without a body equals one with an empty object', async () => {
     const first = await service.call('POST', '/v1/sandboxes', { idempotencyKey: 'empty' });
     assert.equal((await create('empty', {})).text, first.text);
   });
 
-  it('that was invalid or rejected may be sent again with another body', async () => {
+  it('an idempotent request that was invalid or rejected may be sent again with another body', async () => {
     assertError(await create('again', { ttlMs: 0 }), 'invalid_request', /ttlMs/);
     service.failWith(new AppError('quota_exceeded', 'full', { details: { quota: 'sandboxes', limit: 1, used: 1 } }));
     assertError(await create('again', { ttlMs: 1 }), 'quota_exceeded', /full/);
@@ -54,7 +54,7 @@ describe('an idempotent request', () => {
     assert.equal((await create('again', { ttlMs: 2 })).status, 201);
   });
 
-  it('that failed runs again with the same body only', async () => {
+  it('an idempotent request that failed runs again with the same body only', async () => {
     service.failWith(new Error('secret detail'));
     const failed = await create('failed', { ttlMs: 1 });
     assertError(failed, 'internal', /request id/);

@@ -4,7 +4,7 @@ import { Counter, Registry } from 'prom-client';
 import { HostMetrics, hostMetrics } from './host-metrics.ts';
 
 describe('what other parts of the host count', () => {
-  it('is shown as they say it', async () => {
+  it('what other parts of the host count is shown as they say it', async () => {
     const registry = new Registry();
     const help = 'Requests, by what was decided.';
     const labelNames = ['protocol', 'reason'];
@@ -15,7 +15,7 @@ describe('what other parts of the host count', () => {
     assert.match(text, /protocol="https"/);
   });
 
-  it('is left out where it has another name or is malformed', async () => {
+  it('what other parts of the host count is left out where it has another name or is malformed', async () => {
     const lines = [
       'cloche_sandboxes{status="ready"} 7',
       'process_cpu_seconds_total 1',
@@ -30,7 +30,7 @@ describe('what other parts of the host count', () => {
     assert.equal(await hostMetrics(async () => [...lines, 'cloche_egress_y 1'].join('\n')), 'cloche_egress_y 1\n');
   });
 
-  it('is empty where no server answers', async () => {
+  it('what other parts of the host count is empty where no server answers', async () => {
     assert.equal(await hostMetrics(() => Promise.reject(new Error('gone'))), '');
   });
 });

@@ -5,7 +5,7 @@ import { InFlight } from './in-flight.ts';
 const LIMITS = { perOrganization: 2, total: 3 };
 
 describe('requests under way', () => {
-  it('of one organization are bounded, whatever they are, and others go on', () => {
+  it('the requests under way of one organization are bounded, whatever they are, and others go on', () => {
     const inFlight = new InFlight(LIMITS);
     const enter = (orgId: 'org_1' | 'org_2' | 'org_3', isInterruptible = true) =>
       inFlight.enter({ orgId, apiKeyId: 'key_1' }, isInterruptible);

@@ -19,14 +19,14 @@ const VALUES: Readonly<Record<string, unknown>> = {
 
 describe('JSON in pieces', () => {
   for (const [title, value] of Object.entries(VALUES)) {
-    it(`is what JSON.stringify makes of ${title}`, () => {
+    it(`JSON in pieces is what JSON.stringify makes of ${title}`, () => {
       const pieces = [...jsonPieces(value)];
       assert.ok(pieces.join('') === JSON.stringify(value));
       assert.ok(Math.max(...pieces.map(({ length }) => length)) < MEBIBYTE);
     });
   }
 
-  it('is for what is large by its texts or by its number of values', () => {
+  it('JSON in pieces is for what is large by its texts or by its number of values', () => {
     assert.equal(isLarge({ a: 'x'.repeat(200_000) }), false);
     assert.equal(isLarge({ a: ['x'.repeat(200_000), 'x'.repeat(200_000)] }), true);
     assert.equal(isLarge(Array.from({ length: 100_000 }, () => '')), true);

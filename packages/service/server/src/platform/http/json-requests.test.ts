@@ -38,7 +38,7 @@ describe('a request for JSON', () => {
   const runs = '/v1/sandboxes/sbx_1/code/runs';
   const body = { code: '1', language: 'python' };
 
-  it('runs to its end and is recorded though its client has gone', async () => {
+  it('a request for JSON runs to its end and is recorded though its client has gone', async () => {
     const started = Promise.withResolvers<void>();
     const finish = Promise.withResolvers<void>();
     whenJson = async () => {
@@ -58,7 +58,7 @@ describe('a request for JSON', () => {
     assert.deepEqual([again.body.run, executions], [{ aborted: false }, 1]);
   });
 
-  it('that only waits ends when its client goes away', async () => {
+  it('a request for JSON that only waits ends when its client goes away', async () => {
     const leaving = new AbortController();
     const call = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready', { signal: leaving.signal });
     await eventually(() => service.inFlight.size > 0, { because: 'the request is under way' });
@@ -68,7 +68,7 @@ describe('a request for JSON', () => {
     assert.ok(!service.lines.some(({ level }) => Number(level) >= 50), 'it is no fault of the service');
   });
 
-  it('finishes while the service stops; new ones are unavailable', async () => {
+  it('a request for JSON finishes while the service stops; new ones are unavailable', async () => {
     const started = Promise.withResolvers<void>();
     const finish = Promise.withResolvers<void>();
     whenJson = async () => {
@@ -87,7 +87,7 @@ describe('a request for JSON', () => {
     assert.equal((await running).status, 200);
   });
 
-  it('is awaited by a stopping service until its answer is out', async () => {
+  it('a request for JSON is awaited by a stopping service until its answer is out', async () => {
     const size = 64 << 20;
     const big = 'x'.repeat(size);
     answerJson = () => ({ stdout: big });
@@ -106,7 +106,7 @@ describe('a request for JSON', () => {
     await stopped;
   });
 
-  it('that takes longer than a stopping service grants is ended with that reason', async () => {
+  it('a request for JSON that takes longer than a stopping service grants is ended with that reason', async () => {
     whenJson = async (signal) => {
       await aborted(signal);
       throw signal.reason;
@@ -117,7 +117,7 @@ describe('a request for JSON', () => {
     assert.equal((await running).body.error.code, 'unavailable');
   });
 
-  it('that only waits does not hold up a stopping service', async () => {
+  it('a request for JSON that only waits does not hold up a stopping service', async () => {
     const waiting = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready');
     await eventually(() => service.inFlight.size > 0, { because: 'the request is under way' });
     await service.inFlight.drain(2 ** 31 - 1);

@@ -95,7 +95,7 @@ async function get(port: number, path: string, agent: Agent): Promise<Answer> {
 }
 
 describe('a socket that the service manager keeps', () => {
-  it('loses no request while one server follows another', async () => {
+  it('a socket that the service manager keeps loses no request while one server follows another', async () => {
     await using manager = await openManager();
     await manager.start();
     const agent = new Agent({ keepAlive: true, maxSockets: 8 });
@@ -132,7 +132,7 @@ describe('a socket that the service manager keeps', () => {
     assert.ok(answers.some(({ wasKept }) => wasKept));
   });
 
-  it('is taken by the process that it was passed to, and alone', () => {
+  it('a socket that the service manager keeps is taken by the process that it was passed to, and alone', () => {
     assert.equal(keptSocketFd({ LISTEN_FDS: '1', LISTEN_PID: '7' }, 7), 3);
     assert.equal(keptSocketFd({ LISTEN_FDS: '1', LISTEN_PID: '8' }, 7), undefined);
     assert.equal(keptSocketFd({}, 7), undefined);

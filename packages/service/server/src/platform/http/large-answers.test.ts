@@ -42,7 +42,7 @@ const frame = (type: string, data: unknown) => `event: ${type}\ndata: ${JSON.str
 const isReplay = (answer: ApiAnswer) => answer.headers.get('idempotency-replayed');
 
 describe('a large answer', () => {
-  it('is what a small one would be, and is replayed byte for byte', async () => {
+  it('a large answer is what a small one would be, and is replayed byte for byte', async () => {
     const first = await service.call('POST', path, { body, idempotencyKey: 'json' });
     assert.equal(first.status, 200);
     assert.ok(first.text === JSON.stringify({ run }));
@@ -53,12 +53,12 @@ describe('a large answer', () => {
     assert.equal(executed, 1);
   });
 
-  it('is sent where nothing is recorded, too', async () => {
+  it('a large answer is sent where nothing is recorded, too', async () => {
     const listed = await service.call('GET', '/v1/sandboxes');
     assert.ok(listed.text === JSON.stringify({ data: [run], hasMore: false }));
   });
 
-  it('ends a stream of large events, and its replay is the result alone', async () => {
+  it('a large answer ends a stream of large events, and its replay is the result alone', async () => {
     const first = await service.call('POST', `${path}/stream`, { body, idempotencyKey: 'stream' });
     assert.ok(first.text === frame('stdout', run.stdout) + frame('complete', run));
     const again = await service.call('POST', `${path}/stream`, { body, idempotencyKey: 'stream' });
@@ -66,7 +66,7 @@ describe('a large answer', () => {
     assert.ok(again.text === frame('complete', run));
   });
 
-  it('of 48 MiB keeps others waiting for a small part of the time that encoding it at once takes', async () => {
+  it('a large answer of 48 MiB keeps others waiting for a small part of the time that encoding it at once takes', async () => {
     answered = largest;
     const rounds: string[] = [];
     for (let round = 0; round < ROUNDS; round += 1) {

@@ -77,7 +77,7 @@ async function requireNothingOpen(): Promise<void> {
 }
 
 describe('a stored result whose file is gone', () => {
-  it('is an error, which does not look like a result', async () => {
+  it('a stored result whose file is gone is an error, which does not look like a result', async () => {
     const call = (url: string) => service.call('POST', url, { body: JSON.parse(body), idempotencyKey: 'gone' });
     for (const url of [path, `${path}/stream`]) await call(url);
     for (const folder of readdirSync(service.resultsFolder))
@@ -94,12 +94,12 @@ describe('the stored result of a client that leaves', () => {
     ['a stream', `${path}/stream`],
     ['an answer', path],
   ] as const) {
-    it(`is closed at each moment of the first execution of ${what}`, async () => {
+    it(`the stored result of a client that leaves is closed at each moment of the first execution of ${what}`, async () => {
       for (let turns = 0; turns < TURNS; turns += 1) await leave(await requestOf('POST', url, `first-${turns}`), turns);
       await requireNothingOpen();
     });
 
-    it(`is closed at each moment of a replay of ${what}`, async () => {
+    it(`the stored result of a client that leaves is closed at each moment of a replay of ${what}`, async () => {
       await service.call('POST', url, { body: JSON.parse(body), idempotencyKey: 'replay' });
       const request = await requestOf('POST', url, 'replay');
       for (let turns = 0; turns < TURNS; turns += 1) await leave(request, turns);
@@ -107,7 +107,7 @@ describe('the stored result of a client that leaves', () => {
     });
   }
 
-  it('is closed, and its file removed, at each moment of an answer that is not recorded', async () => {
+  it('the stored result of a client that leaves is closed, and its file removed, at each moment of an answer that is not recorded', async () => {
     const request = await requestOf('GET', '/v1/sandboxes');
     for (let turns = 0; turns < TURNS; turns += 1) await leave(request, turns);
     await requireNothingOpen();

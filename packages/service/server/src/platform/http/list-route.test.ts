@@ -68,7 +68,7 @@ describe('a list', () => {
 
   const all = () => Array.from({ length: COUNT }, (_, index) => entryOf(COUNT - 1 - index).id);
 
-  it('is complete without a limit, read in slices of bounded size', async () => {
+  it('a list is complete without a limit, read in slices of bounded size', async () => {
     entries = Array.from({ length: COUNT }, (_, index) => entryOf(index));
     read.length = 0;
     const { data, hasMore, nextCursor } = await list();
@@ -76,7 +76,7 @@ describe('a list', () => {
     assert.ok(read.length > 2 && Math.max(...read) <= 500, String(read));
   });
 
-  it('has each entry once in its pages, and says truly whether there are more', async () => {
+  it('a list has each entry once in its pages, and says truly whether there are more', async () => {
     for (const [limit, count] of [
       [1, 5],
       [7, COUNT],
@@ -96,7 +96,7 @@ describe('a list', () => {
     }
   });
 
-  it('has no next page after exactly as many entries as the limit', async () => {
+  it('a list has no next page after exactly as many entries as the limit', async () => {
     entries = [1, 2, 3].map(entryOf);
     assert.deepEqual(await list({ limit: 3 }), {
       data: [3, 2, 1].map((index) => ({ id: entryOf(index).id })),
@@ -124,13 +124,13 @@ describe('a list', () => {
     );
   });
 
-  it('returns all that follows for a cursor without a limit', async () => {
+  it('a list returns all that follows for a cursor without a limit', async () => {
     entries = [1, 2, 3, 4].map(entryOf);
     const { nextCursor = '' } = await list({ limit: 1 });
     assert.deepEqual((await list({ cursor: nextCursor })).data.length, 3);
   });
 
-  it('refuses a cursor of another list, organization or filter', async () => {
+  it('a list refuses a cursor of another list, organization or filter', async () => {
     entries = [1, 2, 3, 4].map(entryOf);
     const { nextCursor = '' } = await list({ limit: 2 });
     const foreign = [
@@ -147,7 +147,7 @@ describe('a list', () => {
     assert.equal((await list({ limit: 500, cursor: nextCursor })).data.length, 2);
   });
 
-  it('refuses a cursor that was changed in any character, and one of another version', async () => {
+  it('a list refuses a cursor that was changed in any character, and one of another version', async () => {
     entries = [1, 2, 3, 4].map(entryOf);
     const { nextCursor = '' } = await list({ limit: 2 });
     for (let at = 0; at < nextCursor.length; at += 1) {
@@ -161,7 +161,7 @@ describe('a list', () => {
     assert.match(String(message), /^is of another version/);
   });
 
-  it('refuses a limit outside of 1 to 500', async () => {
+  it('a list refuses a limit outside of 1 to 500', async () => {
     for (const limit of ['0', '501', '-1', '1.5', 'x', '']) {
       const { status } = await service.call('GET', `/v1/secrets?limit=${limit}`);
       assert.equal(status, 400, limit);

@@ -61,7 +61,7 @@ describe('the API answers a method that a path has not', () => {
     });
   }
 
-  it('also when it asks for an upgrade', async () => {
+  it('the API answers a method that a path has not also when it asks for an upgrade', async () => {
     for (const method of OTHERS) {
       for (const protocol of ['websocket', 'h2c', 'x']) {
         const upgrade = SWITCH.replace('Upgrade', 'close, Upgrade').replace('websocket', protocol);
@@ -79,7 +79,7 @@ describe('the API answers a method that a path has not', () => {
     }
   });
 
-  it('with no method at all: `*` is no path', async () => {
+  it('the API answers a method that a path has not with no method at all: `*` is no path', async () => {
     for (const method of OTHERS.filter((each) => each !== 'GET' && each !== 'HEAD')) {
       assert.equal((await send(method, '*', {})).status, 404, method);
     }
@@ -87,7 +87,7 @@ describe('the API answers a method that a path has not', () => {
 });
 
 describe('a preview', () => {
-  it('passes every method to its app, with or without a body', async () => {
+  it('a preview passes every method to its app, with or without a body', async () => {
     const { host } = await world.open({ visibility: 'public' });
     for (const method of OTHERS) {
       for (const [what, rest] of Object.entries(BODIES)) {
@@ -98,17 +98,17 @@ describe('a preview', () => {
     }
   });
 
-  it('asks for its token whatever the method', async () => {
+  it('a preview asks for its token whatever the method', async () => {
     const { host } = await world.open();
     for (const method of OTHERS) assert.equal((await send(method, '/', { host, key: world.key })).status, 401, method);
   });
 
-  it('that does not exist is not found whatever the method', async () => {
+  it('a preview that does not exist is not found whatever the method', async () => {
     const host = (await world.open()).host.replace(/^prv-[^.]+/, 'prv-none');
     for (const method of OTHERS) assert.equal((await send(method, '/', { host })).status, 404, method);
   });
 
-  it('opens no tunnel', async () => {
+  it('a preview opens no tunnel', async () => {
     const { host } = await world.open({ visibility: 'public' });
     for (const target of [host, '127.0.0.1:22', '/']) {
       assert.equal((await send('CONNECT', target, { host })).status, 405, target);

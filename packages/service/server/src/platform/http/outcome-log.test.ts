@@ -8,14 +8,14 @@ const SENT = 4 * UNKNOWN_CLIENT_LINES;
 const OUTCOME = { requestId: 'x', operation: 'x', method: 'GET', url: '/v1/x', status: 401, durationMs: 1 };
 
 describe('the log of requests', () => {
-  it('does not grow with requests without a key that fail, such as while the database is away', async () => {
+  it('the log of requests does not grow with requests without a key that fail, such as while the database is away', async () => {
     const lines: unknown[] = [];
     const outcomes = new OutcomeLog(pino({}, { write: (line: string) => lines.push(line) }));
     for (let count = 0; count < SENT; count++) outcomes.write({ ...OUTCOME, status: 503, errorCode: 'unavailable' });
     assert.equal(lines.length, UNKNOWN_CLIENT_LINES);
   });
 
-  it('does not grow with wrong keys, and goes on for requests with a good one', async () => {
+  it('the log of requests does not grow with wrong keys, and goes on for requests with a good one', async () => {
     await using service = await startClosable();
     const before = service.lines.length;
     const keys = Array.from({ length: SENT }, (_, index) => ['clk_mistyped', 'wrong but long enough', null][index % 3]);
@@ -26,7 +26,7 @@ describe('the log of requests', () => {
     assert.equal(service.lines.at(-1)?.status, 200);
   });
 
-  it('says afterwards how many requests it left out', () => {
+  it('the log of requests says afterwards how many requests it left out', () => {
     let now = 1_000_000;
     const lines: Record<string, unknown>[] = [];
     const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });

@@ -39,7 +39,7 @@ function read({ operation, name }: IntegerParameter, text: string): unknown {
 }
 
 describe('a whole number in a query', () => {
-  it('is a parameter of several operations, each of which states its bounds', () => {
+  it('a whole number in a query is a parameter of several operations, each of which states its bounds', () => {
     assert.ok(integerParameters.length >= 7);
     for (const { operation, name, minimum, maximum } of integerParameters) {
       const where = `${operation.id} ${name}`;
@@ -49,7 +49,7 @@ describe('a whole number in a query', () => {
 
   for (const parameter of integerParameters) {
     const { operation, name, minimum, maximum } = parameter;
-    it(`is taken from ${minimum} to ${maximum} as ${name} of ${operation.id}, and refused beyond`, () => {
+    it(`a whole number in a query is taken from ${minimum} to ${maximum} as ${name} of ${operation.id}, and refused beyond`, () => {
       for (const value of [minimum, minimum + 1, maximum - 1, maximum]) {
         assert.equal(read(parameter, String(value)), value);
         assert.equal(read(parameter, `000${value}`), value);

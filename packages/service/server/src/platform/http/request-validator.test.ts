@@ -196,7 +196,7 @@ describe('a malformed request', () => {
     });
   }
 
-  it('lists every issue with its path', async () => {
+  it('a malformed request lists every issue with its path', async () => {
     const { body } = await service.call('POST', '/v1/sandboxes?x=1', { body: { ttlMs: 0, image: 1 } });
     assert.deepEqual(body.error.details.issues.map(({ path }: { path: string }) => path).sort(), [
       'body.image',
@@ -205,7 +205,7 @@ describe('a malformed request', () => {
     ]);
   });
 
-  it('is refused however much of it is wrong', async () => {
+  it('a malformed request is refused however much of it is wrong', async () => {
     const before = service.made;
     for (const count of [7, 8, 9, 1_900]) {
       const unknown = Object.fromEntries(Array.from({ length: count }, (_, n) => [`field${n}`, 1]));
@@ -220,7 +220,7 @@ describe('a malformed request', () => {
     assert.equal(service.made, before);
   });
 
-  it('has its answer also when its body is far too large', async () => {
+  it('a malformed request has its answer also when its body is far too large', async () => {
     const body = `"${'x'.repeat(30_000_000)}"`;
     assertError(await service.call('POST', '/v1/sandboxes', { body }), 'payload_too_large', /4194304 bytes/);
     const headers = { 'content-type': 'text/plain' };
@@ -233,7 +233,7 @@ describe('a malformed request', () => {
     assert.deepEqual(answers.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 413', 'HTTP/1.1 200']);
   });
 
-  it('has a short answer however long the names in it are and however deep they lie', async () => {
+  it('a malformed request has a short answer however long the names in it are and however deep they lie', async () => {
     const long = 'n'.repeat(500_000);
     const answers = [
       await service.call('POST', '/v1/sandboxes', {
@@ -249,7 +249,7 @@ describe('a malformed request', () => {
   });
 });
 
-it('compiles a schema when the first value is checked, and only once', () => {
+it('the validator compiles a schema when the first value is checked, and only once', () => {
   let reads = 0;
   const schema = new Proxy(Type.Object({ name: Type.String() }), {
     get(target, name, receiver) {

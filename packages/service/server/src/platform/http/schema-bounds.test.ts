@@ -167,14 +167,14 @@ it('every pattern of a request has a message in words', () => {
 });
 
 describe('an example in the document', () => {
-  it('is there for every JSON body', () => {
+  it('an example in the document is there for every JSON body', () => {
     for (const operation of all) {
       const body = bodyOf(operation);
       if (body) assert.ok((resolve(body).examples as unknown[] | undefined)?.length, operation.id);
     }
   });
 
-  it('fits its schema', () => {
+  it('an example in the document fits its schema', () => {
     const checked: unknown[] = [];
     const walk = (value: unknown): void => {
       if (typeof value !== 'object' || value === null) return;

@@ -15,14 +15,14 @@ before(async () => {
 after(() => service.close());
 
 describe('the pages for operators and readers', () => {
-  it('need no key', async () => {
+  it('the pages for operators and readers need no key', async () => {
     for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/docs']) {
       assert.equal((await service.call('GET', path, { key: null })).status, 200, path);
     }
     assert.equal((await service.call('GET', '/', { key: null })).headers.get('location'), '/docs');
   });
 
-  it('show the API with nothing from elsewhere, under a content security policy', async () => {
+  it('the pages for operators and readers show the API with nothing from elsewhere, under a content security policy', async () => {
     const page = await service.call('GET', '/docs', { key: null });
     assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'self'/);
     assert.doesNotMatch(page.text, /(src|href)="https?:/);
@@ -35,7 +35,7 @@ describe('the pages for operators and readers', () => {
     assert.match(page.text, /cloche\.css/);
   });
 
-  it('have their files from memory: an answer that nobody reads holds no descriptor', async () => {
+  it('the pages for operators and readers have their files from memory: an answer that nobody reads holds no descriptor', async () => {
     const file = '/docs/static/swagger-ui-bundle.js';
     const { hostname, port } = new URL(service.url);
     const sockets = Array.from({ length: 8 }, () => connect(Number(port), hostname).on('error', () => undefined));
@@ -57,7 +57,7 @@ describe('the pages for operators and readers', () => {
     assert.match(body, /SwaggerUIBundle/);
   });
 
-  it('say what keeps sandboxes from the network, with status 200, because code runs', async () => {
+  it('the pages for operators and readers say what keeps sandboxes from the network, with status 200, because code runs', async () => {
     const warning = { check: 'sandbox_dns', message: 'It drops DNS queries.', remedy: 'Run `ufw allow in on cl+`.' };
     service.warn([warning]);
     const answer = await service.call('GET', '/readyz', { key: null });
@@ -67,7 +67,7 @@ describe('the pages for operators and readers', () => {
     assert.ok(Value.Check(Readiness, JSON.parse(answer.text)));
   });
 
-  it('say when the service is not ready, without the reason', async () => {
+  it('the pages for operators and readers say when the service is not ready, without the reason', async () => {
     service.failCheck(new Error('secret socket'));
     const answer = await service.call('GET', '/readyz', { key: null });
     service.failCheck(undefined);
@@ -75,7 +75,7 @@ describe('the pages for operators and readers', () => {
     assert.doesNotMatch(answer.text, /secret/);
   });
 
-  it('count requests by operation and status, and what came of their keys', async () => {
+  it('the pages for operators and readers count requests by operation and status, and what came of their keys', async () => {
     await service.call('GET', '/v1/sandboxes');
     for (const idempotencyKey of ['same', 'same']) await service.call('POST', '/v1/sandboxes', { idempotencyKey });
     const { text } = await service.call('GET', '/metrics', { key: null });

@@ -28,7 +28,7 @@ function steps() {
 const turn = () => new Promise(setImmediate);
 
 describe('a reading', () => {
-  it('that is under way is followed by one for all who ask meanwhile', async () => {
+  it('a reading that is under way is followed by one for all who ask meanwhile', async () => {
     const { reading, readings, waits } = steps();
     const first = reading.get();
     await turn();
@@ -44,7 +44,7 @@ describe('a reading', () => {
     assert.deepEqual(new Set(await Promise.all(later)), new Set(['second']));
   });
 
-  it('is followed by a pause of nine times as long, at most a second', async () => {
+  it('a reading is followed by a pause of nine times as long, at most a second', async () => {
     const { reading, readings, waits, advance } = steps();
     for (const [at, [tookMs, restMs]] of [
       [5, 45],
@@ -60,7 +60,7 @@ describe('a reading', () => {
     }
   });
 
-  it('that fails fails for those who asked for it alone', async () => {
+  it('a reading that fails fails for those who asked for it alone', async () => {
     const { reading, readings, waits } = steps();
     const failing = reading.get();
     await turn();

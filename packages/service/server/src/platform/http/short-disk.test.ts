@@ -45,13 +45,13 @@ async function refusalOf(operation: Operation): Promise<string | undefined> {
 describe('a request while the disk of the service is short', () => {
   for (const operation of answering) {
     const isRefused = takesSpace(operation);
-    it(`to ${operation.id} is ${isRefused ? 'refused' : 'not refused for it'}`, async () => {
+    it(`a request while the disk of the service is short to ${operation.id} is ${isRefused ? 'refused' : 'not refused for it'}`, async () => {
       service.leaveFree(0);
       assert.equal(await refusalOf(operation), isRefused ? 'unavailable' : undefined);
     });
   }
 
-  it('is refused if it creates or uploads something, and not if it removes or ends something', () => {
+  it('a request while the disk of the service is short is refused if it creates or uploads something, and not if it removes or ends something', () => {
     const refused = Object.values(operations as Record<string, Operation>).filter(takesSpace);
     assert.deepEqual(
       refused.filter(({ method }) => method === 'DELETE' || method === 'GET'),

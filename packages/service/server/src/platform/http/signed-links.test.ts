@@ -31,7 +31,7 @@ after(() => service.close());
 
 describe('a request with a signed link', () => {
   for (const method of ['GET', 'PUT'] as const) {
-    it(`counts among the active requests of its organization until its client leaves: ${method}`, async () => {
+    it(`a request with a signed link counts among the active requests of its organization until its client leaves: ${method}`, async () => {
       const url = `${service.url}${PATHS[method]}/some_1?expires=1&signature=x`;
       const headers = method === 'PUT' ? { 'content-length': 10 } : {};
       const sent = request(url, { method, agent: false, headers });
@@ -42,7 +42,7 @@ describe('a request with a signed link', () => {
     });
   }
 
-  it('is answered, and counts no longer then', async () => {
+  it('a request with a signed link is answered, and counts no longer then', async () => {
     const url = `${service.url}${PATHS.PUT}/some_1?expires=1&signature=x`;
     const sent = request(url, { method: 'PUT', agent: false, headers: { 'content-length': 2 } }).end('ab');
     const [response] = await once(sent, 'response');

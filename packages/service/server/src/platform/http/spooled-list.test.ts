@@ -36,12 +36,12 @@ async function* entries(count: number, before: (index: number) => unknown = () =
 }
 
 describe('a whole list', () => {
-  it('that is small is answered as it is', async () => {
+  it('a whole list that is small is answered as it is', async () => {
     assert.deepEqual(await wholeList(entries(3), spool), { data: [0, 1, 2].map(entry), hasMore: false });
     assert.deepEqual(await wholeList(entries(0), spool), { data: [], hasMore: false });
   });
 
-  it('that is large comes from a file with all entries in order, and the file is removed', async () => {
+  it('a whole list that is large comes from a file with all entries in order, and the file is removed', async () => {
     const answer = await wholeList(entries(500), spool);
     assert.ok(answer instanceof SpooledJson);
     const expected = { data: Array.from({ length: 500 }, (_, index) => entry(index)), hasMore: false };
@@ -50,7 +50,7 @@ describe('a whole list', () => {
     await eventually(() => stored().length === 0, { because: 'their files are removed' });
   });
 
-  it('whose source fails is an error, however much has arrived, and leaves no file', async () => {
+  it('a whole list whose source fails is an error, however much has arrived, and leaves no file', async () => {
     for (const at of [0, 10, 400]) {
       const failing = entries(500, (index) => index === at && Promise.reject(new Error('it broke')));
       await assert.rejects(wholeList(failing, spool), /it broke/);
@@ -58,7 +58,7 @@ describe('a whole list', () => {
     assert.deepEqual(stored(), []);
   });
 
-  it('takes less than 2 MiB, also while many are under way', async () => {
+  it('a whole list takes less than 2 MiB, also while many are under way', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const used = async () => {

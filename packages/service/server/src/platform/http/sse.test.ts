@@ -28,7 +28,7 @@ async function withStream(
 }
 
 describe('SseWriter', () => {
-  it('keeps a silent connection alive with comments', async () => {
+  it('SseWriter keeps a silent connection alive with comments', async () => {
     const heard = Promise.withResolvers<void>();
     await withStream(
       { keepAliveMs: 5, stallMs: 10_000 },
@@ -44,7 +44,7 @@ describe('SseWriter', () => {
     );
   });
 
-  it('cuts off a client that takes nothing', async () => {
+  it('SseWriter cuts off a client that takes nothing', async () => {
     const frame = { type: 'stdout', data: 'x'.repeat(1 << 20) };
     await withStream(
       { keepAliveMs: 60_000, stallMs: 50 },

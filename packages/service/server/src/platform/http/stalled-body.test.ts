@@ -31,7 +31,7 @@ async function upload(first: Buffer) {
 }
 
 describe('the body of an upload', () => {
-  it('may take any time while it comes, and its connection ends when it comes no more', async () => {
+  it('the body of an upload may take any time while it comes, and its connection ends when it comes no more', async () => {
     const { sent, received, response } = await upload(Buffer.from('x'));
     received.resume();
     assert.ok(isUploading(received.socket));
@@ -46,7 +46,7 @@ describe('the body of an upload', () => {
     assert.equal(isUploading(received.socket), false);
   });
 
-  it('does not stall while the server reads none of it', async () => {
+  it('the body of an upload does not stall while the server reads none of it', async () => {
     const { sent, received, response } = await upload(Buffer.alloc(2 ** 20));
     const began = performance.now();
     await eventually(() => performance.now() - began > 3 * STALL_MS, { because: 'the time of a stall is over' });

@@ -70,7 +70,7 @@ function frames(text: string): { event: string; payload: { type: string; data: u
 const events = (text: string) => frames(text).map(({ payload }) => payload);
 
 describe('a stream', () => {
-  it('has its headers, and its events as frames of type and data', async () => {
+  it('a stream has its headers, and its events as frames of type and data', async () => {
     produce = async function* () {
       yield stdout('a\n\n\u2028b');
       yield complete;
@@ -85,7 +85,7 @@ describe('a stream', () => {
     assert.doesNotMatch(answer.text, /^id:/m);
   });
 
-  it('hands out its first event before the second exists', async () => {
+  it('a stream hands out its first event before the second exists', async () => {
     const second = Promise.withResolvers<void>();
     produce = async function* () {
       yield stdout('first');
@@ -99,7 +99,7 @@ describe('a stream', () => {
     await once(response.resume(), 'end');
   });
 
-  it('answers as plain JSON what is refused before it opens, and leaves no record', async () => {
+  it('a stream answers as plain JSON what is refused before it opens, and leaves no record', async () => {
     refusal = new AppError('sandbox_destroyed', 'gone');
     const answer = await send();
     assert.deepEqual([answer.status, answer.body.error.code], [409, 'sandbox_destroyed']);
@@ -110,7 +110,7 @@ describe('a stream', () => {
     assert.equal((await send('k', { code: 'other' })).status, 200);
   });
 
-  it('is replayed as its complete event alone', async () => {
+  it('a stream is replayed as its complete event alone', async () => {
     produce = async function* () {
       yield stdout('a');
       yield complete;
@@ -148,7 +148,7 @@ describe('a stream', () => {
     });
   }
 
-  it('that ends without its complete event says internal', async () => {
+  it('a stream that ends without its complete event says internal', async () => {
     produce = async function* () {
       yield stdout('a');
     };
@@ -156,7 +156,7 @@ describe('a stream', () => {
     assert.deepEqual([last.type, last.data.name], ['error', 'internal']);
   });
 
-  it('whose client goes away is canceled, and its record is failed', async () => {
+  it('a stream whose client goes away is canceled, and its record is failed', async () => {
     const ended = Promise.withResolvers<unknown>();
     produce = async function* (signal) {
       try {
@@ -187,7 +187,7 @@ describe('a stream', () => {
     assert.deepEqual(events(again.text), [complete]);
   });
 
-  it('is not read ahead of a client that stops reading', async () => {
+  it('a stream is not read ahead of a client that stops reading', async () => {
     let produced = 0;
     const chunk = 'x'.repeat(1 << 20);
     produce = async function* () {
@@ -217,7 +217,7 @@ describe('a stream', () => {
     );
   });
 
-  it('whose body arrives after the service began to stop is unavailable', async () => {
+  it('a stream whose body arrives after the service began to stop is unavailable', async () => {
     produce = async function* (signal) {
       await aborted(signal);
       yield complete;

@@ -17,12 +17,12 @@ async function clientBehind(ranges: string, forwardedFor: string): Promise<strin
 }
 
 describe('the address of a client', () => {
-  it('is that of the connection without trusted proxies, whatever the client claims', async () => {
+  it('the address of a client is that of the connection without trusted proxies, whatever the client claims', async () => {
     assert.equal(await clientBehind('', '203.0.113.7'), '127.0.0.1');
     assert.equal(await clientBehind('10.0.0.0/8', '203.0.113.7'), '127.0.0.1');
   });
 
-  it('is what the last trusted proxy appended, and not what the client claimed before it', async () => {
+  it('the address of a client is what the last trusted proxy appended, and not what the client claimed before it', async () => {
     assert.equal(await clientBehind('127.0.0.1', '198.51.100.1, 203.0.113.7'), '203.0.113.7');
     assert.equal(await clientBehind('127.0.0.0/8, 10.0.0.0/8', '198.51.100.1, 203.0.113.7, 10.1.2.3'), '203.0.113.7');
     assert.equal(await clientBehind('127.0.0.0/8, fd00::/8', '2001:db8::7, fd00::1'), '2001:db8::7');

@@ -26,7 +26,7 @@ async function send(count: number, address = '192.0.2.1'): Promise<void> {
 }
 
 describe('wrong keys from one address', () => {
-  it('are slowed after the first twenty, each more than the one before, and refused beyond that', async () => {
+  it('wrong keys from one address are slowed after the first twenty, each more than the one before, and refused beyond that', async () => {
     await send(20);
     assert.deepEqual(waited, []);
     await send(5);
@@ -34,7 +34,7 @@ describe('wrong keys from one address', () => {
     await assert.rejects(send(1), { code: 'rate_limited', retryAfterSeconds: 5 });
   });
 
-  it('do not slow another address, and are forgotten with time', async () => {
+  it('wrong keys from one address do not slow another address, and are forgotten with time', async () => {
     await send(25);
     await send(20, '192.0.2.2');
     assert.equal(waited.length, 5);
@@ -43,7 +43,7 @@ describe('wrong keys from one address', () => {
     assert.equal(waited.length, 5);
   });
 
-  it('count for the network of an IPv6 address, and for the IPv4 address that one stands for', async () => {
+  it('wrong keys from one address count for the network of an IPv6 address, and for the IPv4 address that one stands for', async () => {
     await send(10, '2001:db8::1');
     await send(10, '2001:db8:0:0:1:2:3:4');
     await send(1, '2001:db8:0:0:ffff::');
@@ -55,12 +55,12 @@ describe('wrong keys from one address', () => {
     assert.deepEqual(waited, [1000, 1000]);
   });
 
-  it('take a limited memory, however many addresses send them', async () => {
+  it('wrong keys from one address take a limited memory, however many addresses send them', async () => {
     for (let index = 0; index < 10_100; index++) await delays.wrongKey(`10.0.${index >> 8}.${index & 255}`);
     assert.equal(delays.size, 10_000);
   });
 
-  it('do not delay a valid key from the same address', async () => {
+  it('wrong keys from one address do not delay a valid key from the same address', async () => {
     const service = await startTestService([
       route(operations.listSandboxes, async () => ({ data: [], hasMore: false })),
     ]);

@@ -84,7 +84,7 @@ describe('an idempotency record by way of the journal', { skip }, () => describe
 function describeRecords(open: () => Promise<void>): void {
   beforeEach(open);
 
-  it('is claimed by exactly one of many requests at once', async () => {
+  it('an idempotency record by way of the journal is claimed by exactly one of many requests at once', async () => {
     const results = await Promise.allSettled(Array.from({ length: 30 }, () => idempotency.open(scope, { a: 1 })));
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1);
     for (const result of results) {
@@ -92,13 +92,13 @@ function describeRecords(open: () => Promise<void>): void {
     }
   });
 
-  it('is replayed once completed, whatever the order of the keys in the body', async () => {
+  it('an idempotency record by way of the journal is replayed once completed, whatever the order of the keys in the body', async () => {
     await (await claim({ a: 1, b: { c: 1, d: 2 } })).complete(201, '{"x":1}');
     const opened = await idempotency.open(scope, { b: { d: 2, c: 1 }, a: 1 });
     assert.deepEqual(opened, { status: 'replay', response: { status: 201, body: '{"x":1}' } });
   });
 
-  it('is replayed from a file when its response is large', async () => {
+  it('an idempotency record by way of the journal is replayed from a file when its response is large', async () => {
     const text = JSON.stringify('\u0001'.repeat(100_000));
     const file = await (await claim()).completeWithFile(200, [text.slice(0, 7), text.slice(7)]);
     assert.equal(file.bytes, text.length);
@@ -108,7 +108,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal((await buffer(idempotency.read(file))).toString(), text);
   });
 
-  it('is read by servers without its file while the record exists, if the database has a copy', async () => {
+  it('an idempotency record by way of the journal is read by servers without its file while the record exists, if the database has a copy', async () => {
     const filesOf = () => new ResultFiles(mkdtempSync(join(folder, 'results-')), clock, randomIds, new ReplayParts(db));
     const [here, elsewhere] = [filesOf(), filesOf()];
     // Hexadecimal digits of random bytes shrink to a half, which are several parts.
@@ -128,7 +128,7 @@ function describeRecords(open: () => Promise<void>): void {
     await assert.rejects(readBy(elsewhere), { code: 'ENOENT' });
   });
 
-  it('counts for the quota of its organization until it expires, and what is recorded is replayed beyond it', async () => {
+  it('an idempotency record by way of the journal counts for the quota of its organization until it expires, and what is recorded is replayed beyond it', async () => {
     await (await claim({ a: 1 })).complete(200, 'x'.repeat(QUOTA_BYTES));
     await refuses(idempotency.open({ ...scope, key: 'other' }, {}), 'quota_exceeded');
     assert.equal((await idempotency.open(scope, { a: 1 })).status, 'replay');
@@ -139,7 +139,7 @@ function describeRecords(open: () => Promise<void>): void {
     await claim({ a: 3 });
   });
 
-  it('counts by its bytes, not by its characters', async () => {
+  it('an idempotency record by way of the journal counts by its bytes, not by its characters', async () => {
     const used = quota.usedBytes('org_1', now);
     await (await claim({ a: 1 })).complete(200, '€'.repeat(1000));
     const more = quota.usedBytes('org_1', now) - used;
@@ -149,7 +149,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal(Number(row.stored_bytes), more);
   });
 
-  it('counts for the quota of the next life of the server', async () => {
+  it('an idempotency record by way of the journal counts for the quota of the next life of the server', async () => {
     await (await claim({ a: 1 })).complete(200, 'x'.repeat(5_000));
     await (await claim({ a: 1 }, { ...scope, key: 'second' })).fail();
     await journaled?.flush();
@@ -159,7 +159,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal(next.usedBytes('org_1', now), quota.usedBytes('org_1', now));
   });
 
-  it('counts for the quota of other servers when they count the records again, and until it expires', async () => {
+  it('an idempotency record by way of the journal counts for the quota of other servers when they count the records again, and until it expires', async () => {
     const other = new ReplayQuota(QUOTA_BYTES);
     const recount = new ReplayRecount({ db, quota: other, clock, log });
     const hour = 3_600_000;
@@ -185,7 +185,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal(other.usedBytes('org_1', now), 0);
   });
 
-  it('refuses another body in progress, completed and failed', async () => {
+  it('an idempotency record by way of the journal refuses another body in progress, completed and failed', async () => {
     const first = await claim({ a: 1 });
     await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
     await first.fail();
@@ -194,19 +194,19 @@ function describeRecords(open: () => Promise<void>): void {
     await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
   });
 
-  it('keeps its id when the same request runs again after a failure', async () => {
+  it('an idempotency record by way of the journal keeps its id when the same request runs again after a failure', async () => {
     const first = await claim();
     await first.fail();
     const again = await claim();
     assert.deepEqual([again.recordId, again.record.claim], [first.recordId, first.record.claim + 1]);
   });
 
-  it('is gone after a rejection, so that a better body may use the key', async () => {
+  it('an idempotency record by way of the journal is gone after a rejection, so that a better body may use the key', async () => {
     await (await claim({ a: 1 })).reject();
     await claim({ a: 2 });
   });
 
-  it('is failed again, not gone, when a retry is rejected', async () => {
+  it('an idempotency record by way of the journal is failed again, not gone, when a retry is rejected', async () => {
     const first = await claim({ a: 1 });
     await first.fail();
     await (await claim({ a: 1 })).reject();
@@ -214,7 +214,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal((await claim({ a: 1 })).recordId, first.recordId);
   });
 
-  it('ends by the error: a rejection withdraws it, anything else fails it', async () => {
+  it('an idempotency record by way of the journal ends by the error: a rejection withdraws it, anything else fails it', async () => {
     await (await claim({ a: 1 })).endWith(new AppError('not_found', 'no'), log);
     const second = await claim({ a: 2 });
     await second.endWith(new AppError('unavailable', 'later'), log);
@@ -224,7 +224,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal((await claim({ a: 2 })).recordId, second.recordId);
   });
 
-  it('belongs to one organization, key, method, path and value', async () => {
+  it('an idempotency record by way of the journal belongs to one organization, key, method, path and value', async () => {
     await claim({ a: 1 });
     for (const other of [
       { orgId: 'org_2' },
@@ -237,7 +237,7 @@ function describeRecords(open: () => Promise<void>): void {
     }
   });
 
-  it('expires after 24 hours: the same key is then a new request with a new record', async () => {
+  it('an idempotency record by way of the journal expires after 24 hours: the same key is then a new request with a new record', async () => {
     const first = await claim({ a: 1 });
     await first.complete(200, '{}');
     now += LIMITS.idempotencyRetentionMs - 1;
@@ -246,7 +246,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.notEqual((await claim({ a: 2 })).recordId, first.recordId);
   });
 
-  it('cannot be completed by a server that has lost it', async () => {
+  it('an idempotency record by way of the journal cannot be completed by a server that has lost it', async () => {
     const lost = await claim();
     await journaled?.flush();
     await records.failAllOf('srv_1');
@@ -261,7 +261,7 @@ function describeRecords(open: () => Promise<void>): void {
 describe('a claim that was lost', () => {
   beforeEach(openDirectly);
 
-  it('cannot end the record that a later claim of the same server holds', async () => {
+  it('a claim that was lost cannot end the record that a later claim of the same server holds', async () => {
     const lost = await claim();
     await records.failAllOf('srv_1');
     const later = await claim();
@@ -278,7 +278,7 @@ describe('a claim that was lost', () => {
 describe('a server lease', () => {
   beforeEach(openDirectly);
 
-  it('fails at its start what its last life left in progress', async () => {
+  it('a server lease fails at its start what its last life left in progress', async () => {
     const interrupted = await claim();
     const lease = leaseOf('srv_1');
     await lease.start();
@@ -286,7 +286,7 @@ describe('a server lease', () => {
     assert.equal((await claim()).recordId, interrupted.recordId);
   });
 
-  it('fails what another server left, only once its lease has run out', async () => {
+  it('a server lease fails what another server left, only once its lease has run out', async () => {
     await claim();
     const survivor = leaseOf('srv_2');
     await survivor.beat();
@@ -296,7 +296,7 @@ describe('a server lease', () => {
     await claim();
   });
 
-  it('is not taken for that of a server whose id begins alike', async () => {
+  it('a server lease is not taken for that of a server whose id begins alike', async () => {
     const longer = new Idempotency(records, 'srv_12', clock, randomIds);
     await longer.open(scope, {});
     assert.equal(await records.failAllOf('srv_1'), 0);
@@ -305,7 +305,7 @@ describe('a server lease', () => {
     await claim();
   });
 
-  it('fails what its server has in progress without working on it, as a claim whose commit was not answered', async () => {
+  it('a server lease fails what its server has in progress without working on it, as a claim whose commit was not answered', async () => {
     const lost = claimOwner('srv_1', 'lost');
     const known = await claim({}, { ...scope, key: 'known' });
     const request = { ...scope, id: 'idem_lost', bodyHash: hashBody({}), owner: lost, now, expiresAt: now + 1000 };
@@ -316,7 +316,7 @@ describe('a server lease', () => {
     await known.complete(200, '{}');
   });
 
-  it('sweeps expired records and their files', async () => {
+  it('a server lease sweeps expired records and their files', async () => {
     for (let count = 0; count < 1001; count += 1) await (await claim({}, { ...scope, key: `${count}` })).fail();
     const file = await (await claim()).completeWithFile(200, ['{}']);
     now += LIMITS.idempotencyRetentionMs - 1;
@@ -344,7 +344,7 @@ describe('the claims of a server that is cut off', () => {
     assert.equal((await claim()).record.claim, 2);
   });
 
-  it('are not worked on if the database granted them too late', async () => {
+  it('the claims of a server that is cut off are not worked on if the database granted them too late', async () => {
     let isFenced = false;
     const late = new HeldClaims(() => isFenced);
     const slow = new Idempotency(records, 'srv_1', clock, randomIds, {}, late);

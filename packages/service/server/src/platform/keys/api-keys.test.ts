@@ -45,13 +45,13 @@ function refused(promise: Promise<unknown>, message: RegExp): Promise<void> {
 }
 
 describe('the form of a key', () => {
-  it('is clk_, 8 characters, 32 random ones and a checksum of 6', () => {
+  it('the form of a key is clk_, 8 characters, 32 random ones and a checksum of 6', () => {
     const { key, publicPart } = makeApiKey();
     assert.match(key, /^clk_[0-9A-Za-z]{46}$/);
     assert.deepEqual(parseApiKey(key), { kind: 'generated', publicPart });
   });
 
-  it('tells every single mistyped character', () => {
+  it('the form of a key tells every single mistyped character', () => {
     const { key } = makeApiKey();
     for (let index = 4; index < key.length; index++) {
       const typo = key.slice(0, index) + (key[index] === 'a' ? 'b' : 'a') + key.slice(index + 1);
@@ -63,7 +63,7 @@ describe('the form of a key', () => {
 });
 
 describe('a key', () => {
-  it('stands for its organization, scopes and projects', async () => {
+  it('a key stands for its organization, scopes and projects', async () => {
     const { defaultProjectId } = await orgs.ensureFirst();
     const { secret, apiKey } = await make({ projectIds: [defaultProjectId] });
     const credential = await authenticator.authenticate(secret);
@@ -75,24 +75,24 @@ describe('a key', () => {
     });
   });
 
-  it('with * has every scope', async () => {
+  it('a key with * has every scope', async () => {
     const { secret } = await make({ scopes: ['*'] });
     assert.deepEqual([...(await authenticator.authenticate(secret)).scopes], [...SCOPES]);
   });
 
-  it('is kept nowhere in the database', async () => {
+  it('a key is kept nowhere in the database', async () => {
     const { secret } = await make();
     const rows = JSON.stringify(await db.selectFrom('api_keys').selectAll().execute());
     assert.ok(!rows.includes(secret.slice(12)));
   });
 
-  it('that was never made is unknown, though its checksum is right', async () => {
+  it('a key that was never made is unknown, though its checksum is right', async () => {
     await refused(authenticator.authenticate(makeApiKey().key), /unknown/);
     await refused(authenticator.authenticate('x'.repeat(30)), /unknown/);
     await refused(authenticator.authenticate('clk_short'), /mistyped/);
   });
 
-  it('with the public part of another and a secret of its own is unknown', async () => {
+  it('a key with the public part of another and a secret of its own is unknown', async () => {
     const { publicPart } = (await make()).apiKey;
     const forged = await db.selectFrom('api_keys').select('public_part').executeTakeFirstOrThrow();
     assert.equal(forged.public_part, publicPart);
@@ -101,14 +101,14 @@ describe('a key', () => {
     await refused(authenticator.authenticate(other.key), /unknown/);
   });
 
-  it('that is revoked is refused at the next request', async () => {
+  it('a key that is revoked is refused at the next request', async () => {
     const { secret, apiKey } = await make();
     await authenticator.authenticate(secret);
     await service.revoke(apiKey.id);
     await refused(authenticator.authenticate(secret), /revoked/);
   });
 
-  it('that is revoked while it is being read is not remembered', async () => {
+  it('a key that is revoked while it is being read is not remembered', async () => {
     const { secret, apiKey } = await make();
     const reading = authenticator.authenticate(secret);
     await service.revoke(apiKey.id);
@@ -116,7 +116,7 @@ describe('a key', () => {
     await refused(authenticator.authenticate(secret), /revoked/);
   });
 
-  it('is refused if it was revoked on another server, and the server that had read it stood still until then', async () => {
+  it('a key is refused if it was revoked on another server, and the server that had read it stood still until then', async () => {
     const { apiKey, secret } = await make();
     const keys = new SqlApiKeyRepository(db);
     const late = new Authenticator(keys, clock);
@@ -131,7 +131,7 @@ describe('a key', () => {
     await refused(late.authenticate(secret), /revoked/);
   });
 
-  it('gets an answer when the database takes long at each read', async () => {
+  it('a key gets an answer when the database takes long at each read', async () => {
     const { secret } = await make();
     const keys = new SqlApiKeyRepository(db);
     const find = keys.findByPublicPart.bind(keys);
@@ -142,7 +142,7 @@ describe('a key', () => {
     await assert.rejects(new Authenticator(keys, clock).authenticate(secret), { code: 'unavailable' });
   });
 
-  it('expires at its moment, remembered or not', async () => {
+  it('a key expires at its moment, remembered or not', async () => {
     const { secret } = await make({ expiresInMs: 1000 });
     now += 999;
     await authenticator.authenticate(secret);
@@ -150,13 +150,13 @@ describe('a key', () => {
     await refused(authenticator.authenticate(secret), /expired/);
   });
 
-  it('cannot have a scope or a project that does not exist', async () => {
+  it('a key cannot have a scope or a project that does not exist', async () => {
     await refused(make({ scopes: ['code:fly'] }), /code:fly/);
     const other = await orgs.create('other');
     await refused(make({ projectIds: [other.defaultProjectId] }), /no project/);
   });
 
-  it('is the first only once', async () => {
+  it('a key is the first only once', async () => {
     await service.createFirst(orgId);
     await refused(service.createFirst(orgId), /already/);
   });
@@ -165,7 +165,7 @@ describe('a key', () => {
 describe('the bootstrap key', () => {
   const stored = () => db.selectFrom('api_keys').select(['id', 'secret_hash', 'revoked_at']).execute();
 
-  it('is any text, has every scope, and stays the same key over restarts', async () => {
+  it('the bootstrap key is any text, has every scope, and stays the same key over restarts', async () => {
     const text = 'correct horse battery staple';
     await service.bootstrap(orgId, text);
     const { apiKeyId, scopes } = await authenticator.authenticate(text);
@@ -174,7 +174,7 @@ describe('the bootstrap key', () => {
     assert.equal((await authenticator.authenticate(text)).apiKeyId, apiKeyId);
   });
 
-  it('that a person chose is stored as a salted hash that is slow to guess, and not at all once another takes its place', async () => {
+  it('the bootstrap key that a person chose is stored as a salted hash that is slow to guess, and not at all once another takes its place', async () => {
     const text = 'correct horse battery staple';
     await service.bootstrap(orgId, text);
     const [row] = await stored();
@@ -187,7 +187,7 @@ describe('the bootstrap key', () => {
     );
   });
 
-  it('that an earlier version stored as a bare hash is stored anew', async () => {
+  it('the bootstrap key that an earlier version stored as a bare hash is stored anew', async () => {
     const text = 'correct horse battery staple';
     await service.bootstrap(orgId, text);
     await db
@@ -199,7 +199,7 @@ describe('the bootstrap key', () => {
     assert.ok((await stored()).every(({ secret_hash }) => !secret_hash.includes(hashApiKey(text))));
   });
 
-  it('is not hashed slowly for each request, nor is a wrong key', async () => {
+  it('the bootstrap key is not hashed slowly for each request, nor is a wrong key', async () => {
     const text = 'correct horse battery staple';
     const timeOf = async (act: () => Promise<unknown>) => {
       const before = performance.now();
@@ -216,7 +216,7 @@ describe('the bootstrap key', () => {
     assert.ok(twentyRequestsMs < oneSlowHashMs, `${twentyRequestsMs} ms for 20, ${oneSlowHashMs} ms for one slow hash`);
   });
 
-  it('gives way to another one and to none, and can come back', async () => {
+  it('the bootstrap key gives way to another one and to none, and can come back', async () => {
     const [one, two] = ['a'.repeat(20), 'b'.repeat(20)];
     await service.bootstrap(orgId, one);
     await authenticator.authenticate(one);
@@ -228,7 +228,7 @@ describe('the bootstrap key', () => {
     await authenticator.authenticate(one);
   });
 
-  it('may be one of the form that the service makes, which comes back as the same key', async () => {
+  it('the bootstrap key may be one of the form that the service makes, which comes back as the same key', async () => {
     const { key } = makeApiKey();
     await service.bootstrap(orgId, key);
     const { apiKeyId } = await authenticator.authenticate(key);
@@ -245,7 +245,7 @@ describe('a bootstrap key that was revoked, other than by another key in the set
     ['that a person chose', chosen],
     ['of the form that the service makes', makeApiKey().key],
   ] as const) {
-    it(`stays revoked after a restart with the same settings: one ${form}`, async () => {
+    it(`a bootstrap key that was revoked, other than by another key in the settings stays revoked after a restart with the same settings: one ${form}`, async () => {
       await service.bootstrap(orgId, key);
       const { apiKeyId } = await authenticator.authenticate(key);
       await service.revoke(apiKeyId);
@@ -255,7 +255,7 @@ describe('a bootstrap key that was revoked, other than by another key in the set
       await refused(authenticator.authenticate(key), /revoked/);
     });
 
-    it(`stays revoked although another key was in the settings meanwhile: one ${form}`, async () => {
+    it(`a bootstrap key that was revoked, other than by another key in the settings stays revoked although another key was in the settings meanwhile: one ${form}`, async () => {
       const other = makeApiKey().key;
       await service.bootstrap(orgId, key);
       await service.revoke((await authenticator.authenticate(key)).apiKeyId);
@@ -267,7 +267,7 @@ describe('a bootstrap key that was revoked, other than by another key in the set
     });
   }
 
-  it('stays revoked if another key had taken its place before', async () => {
+  it('a bootstrap key that was revoked, other than by another key in the settings stays revoked if another key had taken its place before', async () => {
     const { key } = makeApiKey();
     await service.bootstrap(orgId, key);
     const { apiKeyId } = await authenticator.authenticate(key);
@@ -279,7 +279,7 @@ describe('a bootstrap key that was revoked, other than by another key in the set
 });
 
 describe('the changes of keys by the operator and by the settings', () => {
-  it('are events and audit events, in the transaction of the change', async () => {
+  it('the changes of keys by the operator and by the settings are events and audit events, in the transaction of the change', async () => {
     const { key } = makeApiKey();
     const { apiKey } = await service.create({ orgId, name: 'ci', scopes: ['*'] }, 'req_1');
     await service.revoke(apiKey.id);
@@ -319,7 +319,7 @@ describe('the changes of keys by the operator and by the settings', () => {
     );
   });
 
-  it('are not made when their event cannot be written', async () => {
+  it('the changes of keys by the operator and by the settings are not made when their event cannot be written', async () => {
     const kept = await make();
     await db.schema.dropTable('audit_events').execute();
     await assert.rejects(make());
@@ -334,7 +334,7 @@ describe('the changes of keys by the operator and by the settings', () => {
 });
 
 describe('organizations', () => {
-  it('have a default project each, and names of their own', async () => {
+  it('organizations have a default project each, and names of their own', async () => {
     const other = await orgs.create('other');
     const projects = new SqlProjectRepository(db);
     assert.equal(await projects.getDefaultId(other.id), other.defaultProjectId);

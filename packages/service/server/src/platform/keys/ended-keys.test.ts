@@ -70,7 +70,7 @@ async function insertPreviewOf(keyId: string): Promise<void> {
 }
 
 describe('a key that was revoked or has expired', () => {
-  it('can be looked up for its time, and then leaves no record behind', async () => {
+  it('a key that was revoked or has expired can be looked up for its time, and then leaves no record behind', async () => {
     await make('working');
     await make('expires later', 100 * DAY_MS);
     await make('expired', DAY_MS);
@@ -90,7 +90,7 @@ describe('a key that was revoked or has expired', () => {
     assert.equal(audited.filter(({ action }) => action === 'api_key.created').length, 4);
   });
 
-  it('stays until the audit log has its expiry', async () => {
+  it('a key that was revoked or has expired stays until the audit log has its expiry', async () => {
     await make('expired', DAY_MS);
     now += 100 * DAY_MS;
     assert.equal(await forget(), 0);
@@ -98,7 +98,7 @@ describe('a key that was revoked or has expired', () => {
     assert.equal(await forget(), 1);
   });
 
-  it('stays while there is a record of a preview that it created', async () => {
+  it('a key that was revoked or has expired stays while there is a record of a preview that it created', async () => {
     const id = await make('revoked');
     await insertPreviewOf(id);
     await service.revoke(id);
@@ -108,7 +108,7 @@ describe('a key that was revoked or has expired', () => {
     assert.equal(await forget(), 1);
   });
 
-  it('stays if it was in the settings, so that the same settings do not make a rotated key work again', async () => {
+  it('a key that was revoked or has expired stays if it was in the settings, so that the same settings do not make a rotated key work again', async () => {
     await service.bootstrap(orgId, 'a'.repeat(20));
     await service.bootstrap(orgId, undefined);
     now += 100 * DAY_MS;
@@ -116,7 +116,7 @@ describe('a key that was revoked or has expired', () => {
     assert.deepEqual(await names(), ['bootstrap']);
   });
 
-  it('is deleted in batches, however many there are', async () => {
+  it('a key that was revoked or has expired is deleted in batches, however many there are', async () => {
     for (let count = 0; count < 250; count += 1) await service.revoke(await make(`key ${count}`));
     await make('working');
     now += 100 * DAY_MS;

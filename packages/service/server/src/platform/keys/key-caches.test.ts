@@ -60,7 +60,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
   /** Makes the server stand still: it neither hears anything nor looks. */
   const stopHearing = ({ notifications }: TestServer) => notifications.close();
 
-  it('is in force on all of them when it is answered', async () => {
+  it('a revocation with several servers is in force on all of them when it is answered', async () => {
     for (let round = 0; round < 10; round += 1) {
       const orgId = (await new OrgRepository(revoking.db, clock, randomIds).ensureFirst()).id;
       const made = await revoking.service.create({ orgId, name: `key ${round}`, scopes: ['*'] });
@@ -71,7 +71,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     }
   });
 
-  it('waits for a server that stands still until that one may not use its cache any more', async () => {
+  it('a revocation with several servers waits for a server that stands still until that one may not use its cache any more', async () => {
     const [other] = others as [TestServer];
     await stopHearing(other);
     assert.equal(await isAccepted(other), true);
@@ -88,7 +88,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     assert.equal(await isAccepted(other), false);
   });
 
-  it('is found by the next look of a server that hears nothing', async () => {
+  it('a revocation with several servers is found by the next look of a server that hears nothing', async () => {
     await Promise.all(others.map(stopHearing));
     assert.deepEqual(await Promise.all(others.map(isAccepted)), [true, true]);
     const revoked = revoking.service.revoke(key.id);
@@ -102,7 +102,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     for (const { keyCaches } of others) await keyCaches.look();
   });
 
-  it('does not wait for a server that has stopped', async () => {
+  it('a revocation with several servers does not wait for a server that has stopped', async () => {
     for (const other of others) {
       await stopHearing(other);
       assert.equal(await isAccepted(other), true);
@@ -112,7 +112,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     assert.deepEqual(await Promise.all(servers.map(isAccepted)), [false, false, false]);
   });
 
-  it('ends its wait with the request, and is told again when it is repeated', async () => {
+  it('a revocation with several servers ends its wait with the request, and is told again when it is repeated', async () => {
     const [other] = others as [TestServer];
     await stopHearing(other);
     const leaving = new AbortController();
@@ -121,7 +121,7 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     await waiting;
   });
 
-  it('reads each key from the database while no cache may be used', async () => {
+  it('a revocation with several servers reads each key from the database while no cache may be used', async () => {
     const [other] = others as [TestServer];
     await stopHearing(other);
     clock.advance(10_001);

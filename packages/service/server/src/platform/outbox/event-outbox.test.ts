@@ -38,7 +38,7 @@ async function openOutbox() {
 }
 
 describe('the outbox', () => {
-  it('has an event exactly when its change is in the database', async () => {
+  it('the outbox has an event exactly when its change is in the database', async () => {
     await using world = await openOutbox();
     await assert.rejects(world.change('undone', { fail: true }), /undone/);
     assert.deepEqual([await world.stored(), world.heard], [[], []]);
@@ -54,7 +54,7 @@ describe('the outbox', () => {
     assert.deepEqual(world.heard, [event]);
   });
 
-  it('numbers the events of each organization from 1 without gaps, whatever is undone', async () => {
+  it('the outbox numbers the events of each organization from 1 without gaps, whatever is undone', async () => {
     await using world = await openOutbox();
     const names = Array.from({ length: 60 }, (_, index) => `n${index}`);
     const other = 'org_2' as OrgId;
@@ -76,7 +76,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('gives each event once to a reader that continues after the last one, while events are appended', async () => {
+  it('the outbox gives each event once to a reader that continues after the last one, while events are appended', async () => {
     await using world = await openOutbox();
     let isWriting = true;
     const writing = Promise.all(Array.from({ length: 50 }, (_, index) => world.change(`n${index}`))).finally(() => {
@@ -95,7 +95,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('forgets events after their time, and numbers the next ones as if it had not', async () => {
+  it('the outbox forgets events after their time, and numbers the next ones as if it had not', async () => {
     await using world = await openOutbox();
     for (let count = 0; count < 1201; count += 1) {
       await world.transactions.run((tx) => world.outbox.append(tx, created(`${count}`)));

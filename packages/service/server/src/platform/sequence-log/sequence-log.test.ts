@@ -22,7 +22,7 @@ async function all(log: SequenceLog, id: string, afterSeq = 0): Promise<LogEntry
 }
 
 describe('a log', () => {
-  it('numbers its entries from 1 and is read in pages that are continued without gap or repetition', async () => {
+  it('a log numbers its entries from 1 and is read in pages that are continued without gap or repetition', async () => {
     await using opened = await openLog();
     const { log } = opened;
     await log.append('a', [output('1'), output('2', 'stderr')]);
@@ -46,7 +46,7 @@ describe('a log', () => {
     assert.deepEqual(await log.read('none', 0, 2), { data: [], nextSeq: 0, hasMore: false });
   });
 
-  it('keeps NUL and characters outside of Unicode, which databases refuse', async () => {
+  it('a log keeps NUL and characters outside of Unicode, which databases refuse', async () => {
     await using opened = await openLog();
     const text = 'a\0b\ud800c';
     await opened.log.append('a', [output(text)]);
@@ -71,7 +71,7 @@ describe('a log', () => {
     );
   });
 
-  it('that has ended gets no more entries, in a transaction or from its source either', async () => {
+  it('a log that has ended gets no more entries, in a transaction or from its source either', async () => {
     await using opened = await openLog();
     const { log, world } = opened;
     await log.append('a', [output('1')], { source: { after: 0, upTo: 1 } });
@@ -89,7 +89,7 @@ describe('a log', () => {
     );
   });
 
-  it('limits a page by bytes too, and continues it', async () => {
+  it('a log limits a page by bytes too, and continues it', async () => {
     await using opened = await openLog(Number.MAX_SAFE_INTEGER);
     const piece = 'x'.repeat(64 * 1024);
     for (let round = 0; round < 4; round += 1) await opened.log.append('a', Array(50).fill(output(piece)));
@@ -104,7 +104,7 @@ describe('a log', () => {
     assert.deepEqual([seen, pages > 1], [200, true]);
   });
 
-  it('limits a page by what its entries are as JSON, however large they are', async () => {
+  it('a log limits a page by what its entries are as JSON, however large they are', async () => {
     await using opened = await openLog(Number.MAX_SAFE_INTEGER);
     const { log } = opened;
     const large = '\u0001'.repeat(1024 * 1024);
@@ -117,7 +117,7 @@ describe('a log', () => {
 });
 
 describe('a log beyond its limit', () => {
-  it('drops its oldest output alone, and says once how much', async () => {
+  it('a log beyond its limit drops its oldest output alone, and says once how much', async () => {
     await using opened = await openLog(10 + 2 * ENTRY_OVERHEAD_BYTES);
     const { log } = opened;
     await log.append('a', [{ type: 'state', data: 'first' }]);
@@ -143,7 +143,7 @@ describe('a log beyond its limit', () => {
     assert.deepEqual(await shown(1), [[7, 'system', marker(33 + ENTRY_OVERHEAD_BYTES)]]);
   });
 
-  it('has a bounded number of entries, however small or empty they are, whatever they are called', async () => {
+  it('a log beyond its limit has a bounded number of entries, however small or empty they are, whatever they are called', async () => {
     const most = 50;
     await using opened = await openLog(most * (ENTRY_OVERHEAD_BYTES + 1));
     for (const [id, entry] of [
@@ -160,7 +160,7 @@ describe('a log beyond its limit', () => {
 });
 
 describe('following a log', () => {
-  it('gives every entry once in order while they are written, also to a reader that resumes, and ends with the log', async () => {
+  it('following a log gives every entry once in order while they are written, also to a reader that resumes, and ends with the log', async () => {
     await using opened = await openLog(Number.MAX_SAFE_INTEGER);
     const { log, world } = opened;
     const other = new SequenceLog(world, { keptBytes: Number.MAX_SAFE_INTEGER, appended: lookingAgain() });
@@ -177,7 +177,7 @@ describe('following a log', () => {
     assert.deepEqual(resumed, first?.slice(100));
   });
 
-  it('ends when its signal aborts', async () => {
+  it('following a log ends when its signal aborts', async () => {
     await using opened = await openLog();
     await opened.log.append('a', [output('0')]);
     const aborting = new AbortController();

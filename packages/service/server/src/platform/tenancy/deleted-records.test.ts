@@ -65,7 +65,7 @@ async function idsOf(
 }
 
 describe('the rows of what was deleted', () => {
-  it('are removed after their retention: secrets and webhooks, never those that were not deleted', async () => {
+  it('the rows of what was deleted are removed after their retention: secrets and webhooks, never those that were not deleted', async () => {
     await using world = await openSandboxes();
     const [old, recent] = [NOW - RETENTIONS.recordMs - 1, NOW - RETENTIONS.recordMs];
     for (const [name, at] of [
@@ -82,7 +82,7 @@ describe('the rows of what was deleted', () => {
     assert.equal(await recordsOf(world).forget(NOW), 0);
   });
 
-  it('are removed however many they are', async () => {
+  it('the rows of what was deleted are removed however many they are', async () => {
     await using world = await openSandboxes();
     for (let index = 0; index < 250; index += 1) {
       await addSecret(world, `sec_${index}`, 1);
@@ -91,7 +91,7 @@ describe('the rows of what was deleted', () => {
     assert.equal(await recordsOf(world).forget(NOW), 500);
   });
 
-  it('of a project stay as long as events, audit events, usage or anything else names it', async () => {
+  it('the rows of what was deleted of a project stay as long as events, audit events, usage or anything else names it', async () => {
     await using world = await openSandboxes();
     const before = await idsOf(world, 'projects');
     await addProject(world, 'prj_audited', NOW - RETENTIONS.auditMs);

@@ -50,7 +50,7 @@ function makeSpans(tracing: Tracing, count: number, traceparent?: string): strin
 const receivedOf = (traceId: string) => collector.spans.filter((span) => span.traceId === traceId);
 
 describe('traces', () => {
-  it('name the parts, by the standard variables, and send their headers', async () => {
+  it('traces name the parts, by the standard variables, and send their headers', async () => {
     process.env.OTEL_SERVICE_NAME = 'sandboxes';
     process.env.OTEL_EXPORTER_OTLP_HEADERS = 'x-tenant=blue';
     const { tracing } = await open();
@@ -76,7 +76,7 @@ describe('traces', () => {
     assert.equal(collector.requests.at(-1)?.url, '/v1/traces');
   });
 
-  it('are sent as protobuf by default', async () => {
+  it('traces are sent as protobuf by default', async () => {
     const { tracing } = await open({ OTEL_EXPORTER_OTLP_PROTOCOL: '' });
     makeSpans(tracing, 1);
     await tracing.close();
@@ -84,7 +84,7 @@ describe('traces', () => {
     assert.ok(collector.bodies.at(-1)?.includes('POST /v1/things'));
   });
 
-  it('follow the decision of the caller, or of the sampler', async () => {
+  it('traces follow the decision of the caller, or of the sampler', async () => {
     const id = '0af7651916cd43dd8448eb211c80319c';
     const caller = (flags: string) => ({ ...REQUEST, traceparent: `00-${id}-b7ad6b7169203331-${flags}` });
     const { tracing } = await open();
@@ -119,7 +119,7 @@ describe('traces', () => {
     assert.equal(receivedOf(third).length, 1_001);
   });
 
-  it('do not hold up the end of the server when the collector never answers', async () => {
+  it('traces do not hold up the end of the server when the collector never answers', async () => {
     const { tracing } = await open({ OTEL_BSP_EXPORT_TIMEOUT: '600000' });
     collector.hold();
     makeSpans(tracing, 1);
@@ -127,7 +127,7 @@ describe('traces', () => {
     collector.answer();
   });
 
-  it('that a collector refuses, or that find none, are logged once', async () => {
+  it('traces that a collector refuses, or that find none, are logged once', async () => {
     for (const make of [
       () => collector.answer(400),
       () => (process.env.OTEL_EXPORTER_OTLP_ENDPOINT = 'http://127.0.0.1:1'),

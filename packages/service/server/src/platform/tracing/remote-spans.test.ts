@@ -14,14 +14,14 @@ describe('the work that a part tells', () => {
     ]);
   });
 
-  it('never leaves the wait, whatever a hostile agent tells', () => {
+  it('the work that a part tells never leaves the wait, whatever a hostile agent tells', () => {
     const told = 'total;start=0;dur=999999999, open;start=0;dur=999999999, execute;start=999999999;dur=1';
     for (const { startMs, endMs } of remoteSpans('agent', told, WAIT)) {
       assert.ok(startMs >= WAIT.startMs && startMs <= endMs && endMs <= WAIT.endMs, `${startMs} to ${endMs}`);
     }
   });
 
-  it('has only steps of known names', () => {
+  it('the work that a part tells has only steps of known names', () => {
     const told = 'total;start=0;dur=1, execute;start=0;dur=1, password;start=0;dur=1, claim;start=0;dur=1';
     assert.deepEqual(
       remoteSpans('agent', told, WAIT).map(({ name }) => name),
@@ -29,7 +29,7 @@ describe('the work that a part tells', () => {
     );
   });
 
-  it('is left out if it is malformed, too long or has too many steps', () => {
+  it('the work that a part tells is left out if it is malformed, too long or has too many steps', () => {
     const many = `total;start=0;dur=1${', open;start=0;dur=1'.repeat(20)}`;
     const long = `total;start=0;dur=1, ${'x'.repeat(1024)}`;
     for (const told of [undefined, 7, ['a'], {}, '', 'total', 'total;dur=1', 'total;start=-1;dur=1', many, long]) {
@@ -38,7 +38,7 @@ describe('the work that a part tells', () => {
     assert.deepEqual(remoteSpans('agent', 'total;start=0;dur=NaN', WAIT), []);
   });
 
-  it('is read as the part has written it', () => {
+  it('the work that a part tells is read as the part has written it', () => {
     const stopwatch = new Stopwatch(performance.now() - 50);
     stopwatch.note('open', 20);
     const [total, open] = parseTimings(stopwatch.read());

@@ -47,7 +47,7 @@ describe('the variables of OpenTelemetry', () => {
     OTEL_BSP_MAX_QUEUE_SIZE: '0',
     OTEL_BSP_SCHEDULE_DELAY: 'soon',
   })) {
-    it(`are refused by name: ${name}=${value}`, () => {
+    it(`the variables of OpenTelemetry are refused by name: ${name}=${value}`, () => {
       assert.throws(() => readTracingSettings({ ...endpoint, [name]: value }), new RegExp(name));
     });
   }

@@ -32,7 +32,7 @@ const ignore = () => undefined;
 const skip = DATABASE_KIND === 'sqlite' && 'copies to PostgreSQL: `npm test -- postgres`';
 
 describe('a copy of a database', { skip }, () => {
-  it('has each row of each table, and says how many', async () => {
+  it('a copy of a database has each row of each table, and says how many', async () => {
     await using target = await openTestDatabase();
     const report = await copyDatabase(source, target, ignore);
     assert.deepEqual([report.copied, report.rows], [true, ROWS * tables.length]);
@@ -47,7 +47,7 @@ describe('a copy of a database', { skip }, () => {
     );
   });
 
-  it('goes on counting after the largest number', async () => {
+  it('a copy of a database goes on counting after the largest number', async () => {
     await using target = await openTestDatabase();
     await copyDatabase(source, target, ignore);
     const { rows } = await sql<{ name: string; column: string }>`
@@ -63,14 +63,14 @@ describe('a copy of a database', { skip }, () => {
     }
   });
 
-  it('is compared, and not made again, if the target has it already', async () => {
+  it('a copy of a database is compared, and not made again, if the target has it already', async () => {
     await using target = await openTestDatabase();
     const first = await copyDatabase(source, target, ignore);
     const again = await copyDatabase(source, target, ignore);
     assert.deepEqual(again, { ...first, copied: false });
   });
 
-  it('is refused if the target has other rows, which stay', async () => {
+  it('a copy of a database is refused if the target has other rows, which stay', async () => {
     await using target = await openTestDatabase();
     await copyDatabase(source, target, ignore);
     await sql`update orgs set name = name || '!' where id = (select min(id) from orgs)`.execute(target);
@@ -81,7 +81,7 @@ describe('a copy of a database', { skip }, () => {
     assert.equal(rows[0]?.count, 1);
   });
 
-  it('is refused while a server uses the target', async () => {
+  it('a copy of a database is refused while a server uses the target', async () => {
     await using target = await openTestDatabase();
     const lease = { id: 'srv_1', lease_until: Date.now() + 25_000, schema_version: null };
     await target.insertInto('server_leases').values(lease).execute();
@@ -90,7 +90,7 @@ describe('a copy of a database', { skip }, () => {
     assert.equal((await copyDatabase(source, target, ignore)).copied, true);
   });
 
-  it('leaves no row if it breaks off in the middle, and can be made again', async () => {
+  it('a copy of a database leaves no row if it breaks off in the middle, and can be made again', async () => {
     await using target = await openTestDatabase();
     const breakOff = ({ rows, total }: { rows: number; total: number }) => {
       if (rows > total / 2) throw new Error('broken off');
@@ -100,7 +100,7 @@ describe('a copy of a database', { skip }, () => {
     assert.equal((await copyDatabase(source, target, ignore)).copied, true);
   });
 
-  it('is not made if the target stores a value differently', async () => {
+  it('a copy of a database is not made if the target stores a value differently', async () => {
     await using target = await openTestDatabase();
     await sql`create function spoil() returns trigger language plpgsql as
       $$ begin if new.id like '%_7' then new.created_at = new.created_at + 1; end if; return new; end $$`.execute(
@@ -115,7 +115,7 @@ describe('a copy of a database', { skip }, () => {
     }
   });
 
-  it('has another character for NUL, which PostgreSQL cannot store', async () => {
+  it('a copy of a database has another character for NUL, which PostgreSQL cannot store', async () => {
     await using own = await openTestDatabase('sqlite');
     await own.insertInto('orgs').values({ id: 'org_1', name: 'a\0b', created_at: 1 }).execute();
     await using target = await openTestDatabase();

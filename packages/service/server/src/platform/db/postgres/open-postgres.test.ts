@@ -17,7 +17,7 @@ describe('opening a PostgreSQL database', { skip }, () => {
   });
   after(() => superuser.end());
 
-  it('says where no server answers, and not the password', async () => {
+  it('opening a PostgreSQL database says where no server answers, and not the password', async () => {
     const url = 'postgres://ada:secret@127.0.0.1:1/db';
     await assert.rejects(openDatabase(url), (error: Error) => {
       assert.match(
@@ -34,12 +34,12 @@ describe('opening a PostgreSQL database', { skip }, () => {
     await assert.rejects(openDatabase(urlOf(sockets, 'postgres', 'nobody_such')), /refuses the user "nobody_such"/);
   });
 
-  it('says how to create a database that is missing', async () => {
+  it('opening a PostgreSQL database says how to create a database that is missing', async () => {
     const message = /has no database "missing"; create it: createdb --owner=cloche missing$/;
     await assert.rejects(openDatabase(urlOf(sockets, 'missing')), message);
   });
 
-  it('refuses a user who may not create tables, with the statement that mends it', async () => {
+  it('opening a PostgreSQL database refuses a user who may not create tables, with the statement that mends it', async () => {
     await superuser.query('create role reader login');
     const mended = urlOf(sockets, 'of_reader', 'reader');
     await superuser.query('create database of_reader');
@@ -48,7 +48,7 @@ describe('opening a PostgreSQL database', { skip }, () => {
     await (await openDatabase(mended)).destroy();
   });
 
-  it('refuses another encoding than UTF8', async () => {
+  it('opening a PostgreSQL database refuses another encoding than UTF8', async () => {
     await superuser.query(
       "create database latin owner cloche template template0 encoding 'LATIN1' locale_provider libc locale 'C'",
     );
@@ -58,7 +58,7 @@ describe('opening a PostgreSQL database', { skip }, () => {
     );
   });
 
-  it('leaves no connection behind when it fails', async () => {
+  it('opening a PostgreSQL database leaves no connection behind when it fails', async () => {
     await assert.rejects(openDatabase(urlOf(sockets, 'latin')));
     const connections = "select 1 from pg_stat_activity where datname = 'latin'";
     const isLeft = async () => (await superuser.query(connections)).rowCount === 0;
@@ -67,7 +67,7 @@ describe('opening a PostgreSQL database', { skip }, () => {
 });
 
 describe('the tables', { skip }, () => {
-  it('have the same columns as those of SQLite', async () => {
+  it('the tables have the same columns as those of SQLite', async () => {
     await using postgres = await openTestDatabase('postgresql');
     await using sqlite = await openTestDatabase('sqlite');
     const columnsOf = async (db: typeof sqlite) => {

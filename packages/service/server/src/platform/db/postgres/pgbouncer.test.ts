@@ -21,7 +21,7 @@ const postgres = process.env[SOCKETS] ?? '';
 describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
   before(installPgBouncer);
 
-  it('carries whole servers in its session mode: a sandbox of one runs code sent to the other', async () => {
+  it('PgBouncer carries whole servers in its session mode: a sandbox of one runs code sent to the other', async () => {
     await createEmptyDatabase(postgres, 'bounced');
     await using bouncer = await startPgBouncer(postgres, { pool_mode: 'session' });
     await using servers = await WholeServers.openFor(urlOf(bouncer.sockets, 'bounced'), 2);
@@ -39,7 +39,7 @@ describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
     }
   });
 
-  it('keeps the limits of time and the level of isolation of each connection in its session mode', async () => {
+  it('PgBouncer keeps the limits of time and the level of isolation of each connection in its session mode', async () => {
     await createEmptyDatabase(postgres, 'bounced_limits');
     await using bouncer = await startPgBouncer(postgres, { pool_mode: 'session' });
     await using db = await openDatabase(urlOf(bouncer.sockets, 'bounced_limits'));
@@ -49,7 +49,7 @@ describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
     assert.deepEqual(rows, [{ statement: '30s', isolation: 'read committed', idle: '5s' }]);
   });
 
-  it('carries notifications in its session mode', async () => {
+  it('PgBouncer carries notifications in its session mode', async () => {
     await createEmptyDatabase(postgres, 'bounced_notifications');
     await using bouncer = await startPgBouncer(postgres, { pool_mode: 'session' });
     await using db = await openDatabase(urlOf(bouncer.sockets, 'bounced_notifications'));
@@ -69,7 +69,7 @@ describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
     }
   });
 
-  it('lets a server start in its session mode alone: otherwise the error names the setting', async () => {
+  it('PgBouncer lets a server start in its session mode alone: otherwise the error names the setting', async () => {
     await createEmptyDatabase(postgres, 'bounced_modes');
     const open = async (pool_mode: PgBouncerSettings['pool_mode']) => {
       await using bouncer = await startPgBouncer(postgres, { pool_mode });

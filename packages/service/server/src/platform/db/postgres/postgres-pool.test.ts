@@ -33,7 +33,7 @@ const answersAgain = (db: Database) =>
   );
 
 describe('the connections to PostgreSQL', { skip }, () => {
-  it('give numbers for times, counts and sums', async () => {
+  it('the connections to PostgreSQL give numbers for times, counts and sums', async () => {
     await using db = await openTestDatabase();
     const at = Date.parse('2026-01-01T00:00:00Z');
     await db.insertInto('orgs').values({ id: 'org_1', name: 'one', created_at: at }).execute();
@@ -43,14 +43,14 @@ describe('the connections to PostgreSQL', { skip }, () => {
     assert.deepEqual(rows, [{ time: at, count: 1, sum: at }]);
   });
 
-  it('refuse a number that JavaScript cannot hold, rather than round it', async () => {
+  it('the connections to PostgreSQL refuse a number that JavaScript cannot hold, rather than round it', async () => {
     await using db = await openTestDatabase();
     assert.equal(await one(db, '9007199254740991::bigint'), Number.MAX_SAFE_INTEGER);
     await assert.rejects(one(db, '9007199254740993::bigint'), /9007199254740993 of the database exceeds/);
     assert.equal(await one(db, '1::bigint'), 1);
   });
 
-  it('are replaced when the server ends them, while idle and in use', async () => {
+  it('the connections to PostgreSQL are replaced when the server ends them, while idle and in use', async () => {
     await using db = await openTestDatabase();
     const slow = Array.from({ length: 3 }, () => one(db, 'pg_sleep(30)'));
     const failures = Promise.allSettled(slow);
@@ -88,7 +88,7 @@ describe('the connections to PostgreSQL', { skip }, () => {
     assert.equal(await one(db, '(select count(*) from orgs)'), 1);
   });
 
-  it('run prepared queries as prepared statements, in transactions too', async () => {
+  it('the connections to PostgreSQL run prepared queries as prepared statements, in transactions too', async () => {
     await using db = await openTestDatabase();
     const find = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('orgs').select('name').where('id', '=', id),
@@ -120,7 +120,7 @@ describe('the connections to PostgreSQL', { skip }, () => {
     assert.deepEqual((await new Transactions(db).run((tx) => all({}, tx))).rows, [{ id: 1, name: 'new', more: null }]);
   });
 
-  it('refuse a query beside the transaction of its caller, which could wait for itself', async () => {
+  it('the connections to PostgreSQL refuse a query beside the transaction of its caller, which could wait for itself', async () => {
     await using db = await openTestDatabase();
     await assert.rejects(
       new Transactions(db).run(() => one(db, '1')),
@@ -128,7 +128,7 @@ describe('the connections to PostgreSQL', { skip }, () => {
     );
   });
 
-  it('have a time limit for each statement, which migrations do not have', async () => {
+  it('the connections to PostgreSQL have a time limit for each statement, which migrations do not have', async () => {
     await using db = await openTestDatabase();
     const limit = () => one(db, "current_setting('statement_timeout')");
     assert.equal(await limit(), '30s');
@@ -147,12 +147,12 @@ describe('the connections to PostgreSQL', { skip }, () => {
     assert.deepEqual(await db.selectFrom('orgs').select('id').where('id', '=', 'ab\0').execute(), []);
   });
 
-  it('find nothing in an empty list', async () => {
+  it('the connections to PostgreSQL find nothing in an empty list', async () => {
     await using db = await openTestDatabase();
     assert.deepEqual(await db.selectFrom('orgs').select('id').where('id', 'in', []).execute(), []);
   });
 
-  it('read what was committed before each statement, whatever the server has as its default', async () => {
+  it('the connections to PostgreSQL read what was committed before each statement, whatever the server has as its default', async () => {
     await using db = await openTestDatabase();
     assert.equal(await one(db, "current_setting('transaction_isolation')"), 'read committed');
     const level = new Transactions(db).run(({ db: own }) => one(own, "current_setting('transaction_isolation')"));

@@ -50,7 +50,9 @@ afterEach(async () => {
 });
 
 describe('a record in the journal', () => {
-  it('is in the file before its claim is granted, and again before its end counts', async ({ mock }) => {
+  it('a record in the journal is in the file before its claim is granted, and again before its end counts', async ({
+    mock,
+  }) => {
     mock.timers.enable({ apis: ['setTimeout'] });
     await records.claim(FIRST);
     const claimed = statSync(file).size;
@@ -60,7 +62,7 @@ describe('a record in the journal', () => {
     assert.deepEqual(await states(), []);
   });
 
-  it('is given to the database, and leaves the file, a moment later', async ({ mock }) => {
+  it('a record in the journal is given to the database, and leaves the file, a moment later', async ({ mock }) => {
     mock.timers.enable({ apis: ['setTimeout'] });
     await records.claim(FIRST);
     await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
@@ -70,7 +72,7 @@ describe('a record in the journal', () => {
     assert.equal(statSync(file).size, 0);
   });
 
-  it('outlives the process in every state', async () => {
+  it('a record in the journal outlives the process in every state', async () => {
     await records.claim(FIRST);
     await records.complete('idem_1', OWNER, { status: 201, body: '{"x":1}' });
     await records.claim({ ...SECOND, key: 'running' });
@@ -87,7 +89,7 @@ describe('a record in the journal', () => {
     await next.close();
   });
 
-  it('is taken once, when the database had it before the process ended', async () => {
+  it('a record in the journal is taken once, when the database had it before the process ended', async () => {
     await records.claim(FIRST);
     await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
     const copy = await open();
@@ -97,7 +99,7 @@ describe('a record in the journal', () => {
     assert.deepEqual(await states(), ['completed']);
   });
 
-  it('that was cut off halfway was never granted: the others are kept', async () => {
+  it('a record in the journal that was cut off halfway was never granted: the others are kept', async () => {
     await records.claim(FIRST);
     appendFileSync(file, '{"claimed":{"id":"idem_2"');
     const next = await open();
@@ -113,7 +115,7 @@ describe('a record in the journal', () => {
     assert.equal(await records.claim(SECOND), undefined);
   });
 
-  it('is not claimed twice by claims that wait for a transaction and claims that come after it', async () => {
+  it('a record in the journal is not claimed twice by claims that wait for a transaction and claims that come after it', async () => {
     const begun = Promise.withResolvers<void>();
     const end = Promise.withResolvers<void>();
     const transaction = db.transaction().execute(async () => {
@@ -131,7 +133,7 @@ describe('a record in the journal', () => {
     assert.equal(granted.length, 1);
   });
 
-  it('waits for the end of a transaction, and is not undone with it', async () => {
+  it('a record in the journal waits for the end of a transaction, and is not undone with it', async () => {
     await records.claim(FIRST);
     const undone = db.transaction().execute(async () => {
       void records.flush();
@@ -142,7 +144,7 @@ describe('a record in the journal', () => {
     assert.deepEqual(await states(), ['in_progress']);
   });
 
-  it('goes to the database with many others before its time', async () => {
+  it('a record in the journal goes to the database with many others before its time', async () => {
     for (let n = 0; n < 40; n++) {
       const owner = `srv_1:${n}`;
       await records.claim({ ...FIRST, id: `idem_${n}`, key: String(n), owner });
