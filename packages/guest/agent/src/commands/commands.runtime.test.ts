@@ -272,10 +272,8 @@ describe('the log', () => {
     for await (const event of commands.follow(id)) all.push(event);
     assert.equal(all.at(-1)?.type, 'exit');
     const entries = all.flatMap((event) => (event.type === 'log' ? [event.entry] : []));
-    assert.deepEqual(
-      entries.map(({ data }) => data),
-      ['one\n', 'two\n', 'three\n'],
-    );
+    // A busy machine reads two lines at once.
+    assert.equal(entries.map(({ data }) => data).join(''), 'one\ntwo\nthree\n');
     const rest = [];
     for await (const event of commands.follow(id, 2)) rest.push(event);
     assert.deepEqual(rest, all.slice(2));
