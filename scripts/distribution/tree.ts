@@ -55,7 +55,8 @@ export function buildTree(architecture: Architecture, version: string): Tree {
   const packages = productionPackages();
   installDependencies(folder, architecture, packages);
   const kept = [...packages.map(({ location }) => location), ...GUEST_SOURCES, RECIPES_FOLDER, 'LICENSE'];
-  copyFiles(folder, [...sourceFiles(kept.map((path) => relative('', path))), 'package-lock.json']);
+  const files = sourceFiles(kept.map((path) => relative('', path)));
+  copyFiles(folder, [...files.filter((file) => !isOfAnother(architecture, file)), 'package-lock.json']);
   cpSync(BUILT, join(folder, BUILT), { recursive: true });
   writeManifests(folder, packages, version);
   mkdirSync(join(folder, 'bin'));
@@ -75,6 +76,12 @@ export function sourceFiles(paths: readonly string[]): string[] {
   const args = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...paths];
   const files = execFileSync('git', args, { encoding: 'utf8' }).split('\0').filter(Boolean);
   return [...new Set(files)].filter((file) => !OF_TESTS.test(file)).sort();
+}
+
+/** Whether a file is a program of another processor. */
+function isOfAnother(architecture: Architecture, file: string): boolean {
+  const [, processor] = /\/static-programs\/([^/]+)\//.exec(file) ?? [];
+  return processor !== undefined && processor !== architecture;
 }
 
 function installDependencies(folder: string, architecture: Architecture, packages: readonly ProductionPackage[]): void {
