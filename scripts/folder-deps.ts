@@ -9,7 +9,7 @@ import { circlesOf, type Import } from './import-rules.ts';
 
 export const DEPS = 'DEPS';
 
-/** One import between two folders with a list, or files directly in `src`. */
+/** An import from one folder to another. A folder has a `DEPS` file, or is a single file directly in `src`. */
 interface Edge {
   readonly from: string;
   readonly to: string;

@@ -109,8 +109,8 @@ function runPip(cacheDir: string, ...args: string[]): void {
 }
 
 /**
- * Returns the folder with the pip of the machine, of a built template or of Python's module `venv`, as `PYTHONPATH`;
- * undefined if there is none.
+ * Returns the `PYTHONPATH` with which Python finds pip: the machine's own pip, that of a built template, or that of the
+ * module `venv`. Returns undefined if the machine has no pip.
  */
 export function findPip(cacheDir: string, python = PYTHON): string | undefined {
   const hasPip = (PYTHONPATH: string) =>

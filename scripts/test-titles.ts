@@ -27,7 +27,7 @@ const NEVER_FIRST = words(`${AUXILIARIES} ${ATTRIBUTES}`);
 const UNLESS_COMMA = words(ADJUNCTS);
 const PREDICATES = words(VERBS);
 
-/** Whether a title begins with its predicate, so that only the title of its group names what it is about. */
+/** Whether a title begins with its predicate and names its subject only in the title of its group. */
 export function lacksSubject(title: string): boolean {
   const [first = '', second = ''] = title.split(' ');
   if (NEVER_FIRST.has(first)) return true;

@@ -13,7 +13,7 @@ const KEY = 'release@cloche.test';
 const NAMES = releaseFiles(VERSION);
 const hasGpg = spawnSync('gpg', ['--version']).status === 0;
 
-/** What goes wrong with files between their making and their publication, and what the check says of it. */
+/** Faults of release files between the build and the publication, and the message of the check for each. */
 const FAULTS: readonly { title: string; change: (out: string) => void; says: RegExp }[] = [
   {
     title: 'a package for Debian that is missing',

@@ -1,4 +1,4 @@
-/** An answer to a client that is not what it asked for: an HTTP status and a text. Each protocol has its own form of it. */
+/** An error response: an HTTP status and a message. Each protocol serialises it in its own format. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly status: number;

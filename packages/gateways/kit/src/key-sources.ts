@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from './gateway-error.ts';
 
-/** What of a request may hold a key. */
+/** The parts of an HTTP request in which clients send an API key. */
 export type KeyedRequest = Pick<IncomingMessage, 'headers'> & { readonly url?: string | undefined };
 
-/** One place where clients of a protocol put their key. Returns undefined if the request has none there. */
+/** Reads the API key from one part of a request, such as a header. Returns undefined if the key is not there. */
 export type KeySource = (request: KeyedRequest) => string | undefined;
 
-/** A key that a header can hold. */
+/** Characters of a key that an HTTP header can contain. */
 const PRINTABLE = /^[\x21-\x7e][\x20-\x7e]*$/;
 
 /** The header `X-Api-Key`. */
@@ -39,9 +39,9 @@ export const queryToken: KeySource = ({ url = '' }) =>
   new URLSearchParams(url.split('?', 2)[1]).get('token') || undefined;
 
 /**
- * Returns the key of a request from the first source that has one a header can hold.
+ * Returns the first API key that the sources find. Skips a value that no HTTP header can contain.
  *
- * @throws GatewayError 401 with `remedy`, which says where to put a key
+ * @throws GatewayError 401 whose message ends with `remedy`, a sentence that says where the client must send its key
  */
 export function keyFrom(
   request: KeyedRequest,

@@ -10,7 +10,7 @@ const log = pino({}, { write: (line: string) => void lines.push(line) });
 const isGone = (error: unknown) => isClocheError(error, 'sandbox_destroyed');
 const translated = (error: unknown) => translateError(error, { log, client: 'a client', isGone });
 
-/** What has failed, the answer's status, and fields. */
+/** The failure, the status of the response, and its headers. */
 const CASES: readonly [string, unknown, number, object?][] = [
   ['own refusal', new GatewayError(429, 'wait', { 'retry-after': '3' }), 429, { 'retry-after': '3' }],
   ['refusal of /v1', new ClocheError('forbidden', 'no', { status: 403 }), 403],

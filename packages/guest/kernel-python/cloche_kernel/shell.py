@@ -76,7 +76,7 @@ class Shell(InteractiveShell):
     # The session of Jupyter's clients, while it answers a message.
     session = None
     Completer: Any = None
-    # What ipykernel's shell has under this name, as far as code outside of ipykernel uses it. Some ask for the trait.
+    # The attributes of ipykernel's `kernel` that other packages use. Some packages check that it is a trait.
     kernel = AnyTrait()
 
     @classmethod

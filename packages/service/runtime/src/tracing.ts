@@ -1,16 +1,16 @@
 /** Traces of requests to a host and to agents. */
 import { TIMINGS_HEADER } from '@cloche/protocol';
 
-/** A part that exports no spans itself, so the server exports spans about its work. */
+/** A process that exports no spans. The server exports the spans of its work. */
 export type RemotePart = 'host' | 'agent';
 
-/** One request that is measured. */
+/** The trace span of one request to a host or an agent. */
 export interface RequestSpan {
   /** Continues the trace in another part, in the form of the W3C header. */
   readonly traceparent: string;
   /**
-   * Adds the work of another part as a span of that part, with its steps. The times are moved into this span, because
-   * the part may have another clock or report wrong times. Call it before `end`.
+   * Adds the work of the host or the agent as a child span with its steps. Its times are shifted into this span, because
+   * its clock may differ and its times may be wrong. Call it before `end`.
    *
    * @param timings text with timings (`parseTimings`), which may be hostile
    */
@@ -24,7 +24,7 @@ export interface RequestTracing {
   startChild(name: string, kind: 'client'): RequestSpan | undefined;
 }
 
-/** Measures a request to another part as a child of the span that the code runs in, and the work of that part. */
+/** Sends a request to a host or an agent within a child span, and adds the work that its response reports. */
 export async function tracedRequest<T extends { readonly headers: Readonly<Record<string, unknown>> }>(
   tracing: RequestTracing | undefined,
   part: RemotePart,

@@ -1,4 +1,4 @@
-/** What the operations have in common that read a log of numbered entries, in pages or as a stream. */
+/** Schemas of the operations that return the numbered entries of a log, in pages or as a stream. */
 import { type TSchema, Type } from 'typebox';
 import { afterSeq } from './list.ts';
 
@@ -28,7 +28,7 @@ export const logQuery = (what: Entries, maximum: number) =>
   );
 
 /**
- * Returns what the operation has that follows a log.
+ * Returns the query, response and headers of the operation that streams the new entries of a log.
  *
  * @param last name of the event after the last entry
  */

@@ -29,8 +29,8 @@ const LAUNCHING = { isReady: false, isOver: false, isEnded: false } as const;
 const READY = { isReady: true, isOver: false, isEnded: false } as const;
 const ENDED = { isReady: false, isOver: true, isEnded: true } as const;
 /**
- * What a status says of a sandbox: whether it is ready for work, whether nothing can start in it any more, and whether
- * it has ended completely.
+ * Properties of each status: `isReady`, the sandbox accepts work now; `isOver`, it accepts no new work from now on;
+ * `isEnded`, only its record is left.
  */
 export const SANDBOX_STATUS_FACTS = {
   creating: LAUNCHING,

@@ -44,7 +44,7 @@ struct failure {
 /*
  * Reads the body of a frame S, of `length` bytes and one that is zero: fields separated by NUL.
  *   "terminal" or "pipes", uid, gid, cwd, "1" with input, columns, rows, number of arguments, arguments, variables
- * What the command points to stays in `text`. Returns 0, -EINVAL if these are no such fields, -E2BIG or -ENOMEM.
+ * The pointers of the command refer to `text`. Returns 0, -EINVAL if the fields are malformed, -E2BIG or -ENOMEM.
  */
 long parse_command(struct command *command, char *text, size_t length);
 

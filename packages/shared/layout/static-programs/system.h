@@ -1,6 +1,6 @@
 /*
- * What the programs of this folder need of Linux, without a C library: system calls, memory, numbers and the texts of
- * errors. A call returns a negative error number when it fails. The structures are those of the kernel's own headers.
+ * Replaces the C library for the programs of this folder: system calls, memory, parsing of numbers and error messages.
+ * A call returns a negative error number when it fails. The structures are those of the kernel's own headers.
  */
 #ifndef CLOCHE_SYSTEM_H
 #define CLOCHE_SYSTEM_H

@@ -1,2 +1,2 @@
-/** An error that code between its thrower and the client passes on as it is, whatever else it translates. */
+/** An error for the client. Code that translates other errors rethrows this one unchanged. */
 export class FinalError extends Error {}

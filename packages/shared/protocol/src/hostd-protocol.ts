@@ -253,7 +253,7 @@ export const HostdHealth = Type.Object({
   agentProtocolVersion: Count,
   installationId: Word,
   ociRuntime: Word,
-  /** What the runtime enforces. */
+  /** The isolation that the OCI runtime enforces. */
   isolation: IsolationClaims,
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({

@@ -23,7 +23,7 @@ export const IsolationClaims = Type.Object({
    * How a Python kernel is made: forked from one loaded on the host, forked from one loaded in the sandbox, or started.
    */
   pythonKernels: Type.Union([Type.Literal('forked'), Type.Literal('forked within'), Type.Literal('started')]),
-  /** Whether runs continue while the launching service is down. */
+  /** Whether runs continue while hostd is down. */
   hostRestarts: Type.Union([Type.Literal('unnoticed'), Type.Literal('unavailable')]),
 });
 export type IsolationClaims = Static<typeof IsolationClaims>;

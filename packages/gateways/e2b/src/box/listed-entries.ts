@@ -12,7 +12,7 @@ const CLOSE: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 /** Levels of `{"data":[{` at the start of an entry. */
 const ENTRY_DEPTH = 3;
 
-/** Entries with which the call answers, in place of those of its message. */
+/** Entries that are streamed in the response instead of the entries in its message. */
 export const ENTRIES = createContextKey<AsyncIterable<EntryInfo> | undefined>(undefined);
 
 /**

@@ -88,7 +88,7 @@ async function oldestFirst(cloche: Cloche, { query, selects, limit, nextToken }:
   do {
     const part = { ...query, ...after, limit: LIMITS.listPage, ...(cursor && { cursor }) };
     const { data, nextCursor } = await cloche.call('listSandboxes', { query: part });
-    // One more than the page has tells that the list goes on.
+    // Keeps one sandbox more than the page, which shows that there is a next page.
     oldest = [...oldest, ...data.filter(selects)].slice(-limit - 1);
     cursor = nextCursor;
   } while (cursor !== undefined);

@@ -144,7 +144,7 @@ export interface Versions {
   removeVersion(version: MadeVersion): Promise<void>;
 }
 
-/** One way to run sandboxes. A runtime may be unable to meter instances, or to make versions of them. */
+/** Runs sandboxes, for example by hostd. A runtime may lack metering of instances and captures of versions. */
 export interface RuntimeDriver extends Instances {
   readonly name: string;
   readonly metering?: Metering | undefined;

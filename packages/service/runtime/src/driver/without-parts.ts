@@ -1,14 +1,14 @@
-/** What services use where a runtime lacks an optional part. */
+/** Replacements for the optional interfaces of a runtime that does not implement them. */
 import { CaptureError, LaunchError, type Metering, type Versions } from './runtime-driver.ts';
 
-/** Sandboxes are served, and what they use is not known. */
+/** Reports no usage and no metrics of sandboxes. */
 export const WITHOUT_METERING: Metering = {
   uses: async () => [],
   measure: async () => [],
   history: async () => ({ samples: [] }),
 };
 
-/** Sandboxes start from curated templates alone. */
+/** Refuses to capture template versions. Sandboxes can start from curated templates only. */
 export const WITHOUT_VERSIONS: Versions = {
   capture: async () => {
     throw new CaptureError('refused', 'The runtime of this service makes no template versions of sandboxes.');

@@ -1,9 +1,9 @@
 import { type IsolationClaims, NETWORK_MODES } from '../isolation-claims.ts';
 
-/** The facts of an OCI runtime that differ from one to another. `CLOCHE_OCI_RUNTIME` chooses one by its program. */
+/** The properties in which OCI runtimes differ. `CLOCHE_OCI_RUNTIME` selects a runtime by its program. */
 export interface OciRuntime {
   readonly program: string;
-  /** Name for people, if they do not know the runtime by its program. */
+  /** Name of the runtime in messages, if it differs from the program. */
   readonly title?: string;
   /** Debian's package. Absent where the program is built for Cloche when it is chosen. */
   readonly aptPackage?: string;

@@ -63,7 +63,7 @@ export class HostdConnection {
     });
   }
 
-  /** What the last hostd that answered enforces. */
+  /** The isolation claims in hostd's last health response. */
   get claims(): IsolationClaims | undefined {
     return this.#claims;
   }

@@ -1,4 +1,4 @@
-/** Compares limits of the API with those of messages to the host, which has its own because it knows no contract. */
+/** Compares limits of the API with limits of messages to the host. The host does not import the contract. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';

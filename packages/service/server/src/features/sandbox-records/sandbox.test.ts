@@ -30,7 +30,7 @@ describe('the facts of the statuses', () => {
   });
 
   it('the facts of the statuses agree with the transitions', () => {
-    // What holds an instance can be ended; what is over never becomes ready again.
+    // A sandbox with an instance can be ended. A sandbox that is over never becomes ready again.
     none(({ status, holdsInstance }) => holdsInstance && !allows('end', status) && !allows('destroy', status));
     none(({ status, isPending }) => isPending !== allows('open', status));
     none(({ status, isOver }) => isOver && (allows('launch', status) || allows('relaunch', status)));

@@ -1,4 +1,4 @@
-/** What each state of a sandbox means. Other code asks these facts and compares no status itself. */
+/** A table with the properties of each sandbox status. Other code reads this table and compares no status itself. */
 import { SANDBOX_STATUS_FACTS, type SandboxStatus } from '@cloche/contract';
 import { type RawBuilder, sql } from 'kysely';
 
@@ -6,23 +6,23 @@ import { type RawBuilder, sql } from 'kysely';
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 
 export interface StatusFacts {
-  /** Whether the sandbox is still becoming ready. */
+  /** Whether the sandbox is being launched. */
   readonly isPending: boolean;
-  /** Whether its agent can be asked now. */
+  /** Whether its agent accepts requests now. */
   readonly isReady: boolean;
-  /** Whether an operation in it is accepted: now, or as soon as it is ready. Its TTL runs. */
+  /** Whether it accepts runs, commands and files, now or once it is ready. Its TTL runs. */
   readonly acceptsWork: boolean;
   /** Whether it has, or may have, an instance on a host. */
   readonly holdsInstance: boolean;
   /** Whether it counts against the limits of live sandboxes and keeps its project and template version. */
   readonly countsLive: boolean;
-  /** Whether its use of resources is counted. */
+  /** Whether the usage of its resources is metered. */
   readonly isMetered: boolean;
-  /** Whether nothing can start in it any more. */
+  /** Whether it accepts no new work from now on. */
   readonly isOver: boolean;
   /** Whether it has ended and only its record is left. */
   readonly isEnded: boolean;
-  /** What the reaper does when the sandbox's idle timeout is over. */
+  /** The action of the reaper when the sandbox's idle timeout is over. */
   readonly onIdle: 'destroy' | 'nothing';
   /** Code of the error for an operation in it. */
   readonly refusal: 'sandbox_destroyed' | 'sandbox_failed' | undefined;
@@ -91,5 +91,5 @@ export function sandboxThat(fact: Fact): RawBuilder<boolean> {
   return sql<boolean>`sandboxes.status in (${sql.join(statusesThat(fact))})`;
 }
 
-/** The condition of the partial index for lists, letter by letter, because SQLite infers no other. */
+/** The condition of the partial index for lists, with the same text, because SQLite uses the index for no other. */
 export const IS_NOT_ENDED = sql<boolean>`status not in (${sql.join(statusesThat('isEnded').map((status) => sql.lit(status)))})`;

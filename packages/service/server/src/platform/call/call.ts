@@ -8,8 +8,8 @@ import type { Credential } from '../keys/credential.ts';
 export type RateFields = Readonly<Record<'ratelimit-policy' | 'ratelimit', string>>;
 
 /**
- * What a request carries to everything that acts for it, whichever operation it is. `http/execute.ts` makes it once, and
- * methods of services take it first. Parameters and bodies of operations are arguments of their own.
+ * The context of one API request: credential, time limits, idempotency, audit and log. `http/execute.ts` creates it, and
+ * each method of a service takes it as the first argument. Parameters and bodies are separate arguments.
  */
 export interface Call {
   readonly credential: Credential;
@@ -29,14 +29,14 @@ export interface Call {
   readonly log: Logger;
 }
 
-/** What code beneath the services needs of a call: changes append their audit event in their transaction. */
+/** The part of a call that repositories take: a change writes its audit event in its own transaction. */
 export type Audited = Pick<Call, 'audit'>;
 
-/** For changes that the service makes by itself: they have no audit event. */
+/** The call of a change that the service makes without a request. Such a change has no audit event. */
 export const UNAUDITED: Audited = { audit: undefined };
 
 export interface ServiceWork extends Pick<Call, 'credential' | 'receivedAt' | 'signal' | 'log'> {
-  /** Id by which a repetition of the work finds what it has already made. */
+  /** Id of the idempotency record. When the work is repeated, it finds the resources created under this id. */
   readonly recordId?: string;
 }
 

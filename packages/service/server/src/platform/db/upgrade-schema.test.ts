@@ -185,7 +185,7 @@ describe('a migration that removes something', { skip }, () => {
     await lease(db, 'srv_old', '039-mcp-subscriptions-expand');
     const report = await upgradeSchema(db, LATEST);
     assert.deepEqual([report.applied, report.waiting], [['900-nicknames-expand'], ['901-no-uses-contract']]);
-    // What that server knows is what it finds: the records of its migrations, and others that only expand.
+    // The old server finds the records of all its migrations, and further migrations that only expand.
     const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
     assert.deepEqual(
       rows.map(({ name }) => name),

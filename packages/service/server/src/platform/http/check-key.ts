@@ -7,7 +7,7 @@ import type { CredentialSource } from './credential-sources.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
 export interface CheckKeyDeps {
-  /** The kinds of credentials that are accepted, in the order in which a request is asked for them. */
+  /** The accepted kinds of credentials. A request is checked for each kind in this order. */
   readonly sources: readonly CredentialSource[];
   readonly clock: Clock;
 }

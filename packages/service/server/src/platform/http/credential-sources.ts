@@ -12,7 +12,7 @@ const BEARER = new RegExp(`^bearer +(${KEY})$`, 'i');
 const HEADER_CHARACTERS = 1100;
 const MALFORMED = 'headers.authorization must be "Bearer", a space and an API key.';
 
-/** One kind of credential that requests carry. A request is asked for each kind in turn. */
+/** Finds credentials of one kind in requests, for example API keys. */
 export interface CredentialSource {
   /**
    * Returns the credential of a request with these headers, or undefined if they hold none of this kind.

@@ -2,7 +2,7 @@ import { unavailable } from '../base/app-error.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { Transaction } from '../db/transactions.ts';
 
-/** One attempt of a request that has an Idempotency-Key. */
+/** One execution of a request with an Idempotency-Key. A retry after a crash is another execution. */
 export interface Attempt {
   /** Id of the idempotency record, which all attempts share. */
   readonly recordId: string;
