@@ -26,12 +26,9 @@ export const token: KeySource = schemeOf(/^(?:token|bearer) +(\S.*)$/i);
  * The password of Basic authentication, which HTTP clients send for a URL such as `http://key:clk_…@host/`. A user name
  * without a password counts as the key.
  */
-export const basicPassword: KeySource = (request) => {
-  const encoded = schemeOf(/^basic +(\S.*)$/i)(request);
-  if (encoded === undefined) return undefined;
-  const text = Buffer.from(encoded, 'base64').toString();
-  const colon = text.indexOf(':');
-  return (colon === -1 ? text : text.slice(colon + 1) || text.slice(0, colon)) || undefined;
+export const basicPassword: KeySource = ({ headers }) => {
+  const { name, password } = basicCredentials(headers.authorization) ?? {};
+  return password || name || undefined;
 };
 
 /** The parameter `token` of the query, which browsers send because their WebSockets have no headers. */
@@ -54,6 +51,14 @@ export function keyFrom(
     if (key !== undefined && PRINTABLE.test(key)) return key;
   }
   throw new GatewayError(401, `The API key is missing: ${remedy}`, headers);
+}
+
+/** Returns name and password of `Authorization: Basic`; undefined if the header has another scheme or no value. */
+export function basicCredentials(authorization = ''): { readonly name: string; readonly password: string } | undefined {
+  const encoded = /^basic +(\S.*)$/i.exec(authorization)?.[1];
+  if (encoded === undefined) return undefined;
+  const [name = '', ...rest] = Buffer.from(encoded, 'base64').toString().split(':');
+  return { name, password: rest.join(':') };
 }
 
 function schemeOf(form: RegExp): KeySource {

@@ -1,6 +1,7 @@
+import { basicCredentials } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { basicUser, sessionOf } from './box-session.ts';
+import { sessionOf } from './box-session.ts';
 import { connectRoutes } from './connect-routes.ts';
 import { fileOf, fileRoutes } from './file-routes.ts';
 import { signedFileOf } from './signed-file-routes.ts';
@@ -19,7 +20,7 @@ export async function boxRoutes(app: FastifyInstance, deps: E2bDeps, urls: Signe
     fileRoutes(scope, (request, name) => {
       const signed = urls.find(request.raw);
       if (signed) return signedFileOf(signed, request, deps, name);
-      const { path, username = basicUser(request.headers.authorization) } = request.query;
+      const { path, username = basicCredentials(request.headers.authorization)?.name } = request.query;
       return fileOf(sessionOf(request, deps), path, name, username);
     }),
   );

@@ -64,11 +64,6 @@ export function rightsOf(user: CommandUser): FileUser {
   return user === 'root' ? 'root' : 'root:user';
 }
 
-export function basicUser(authorization: string | undefined): string | undefined {
-  const encoded = /^Basic (.+)$/i.exec(authorization ?? '')?.[1];
-  return encoded && Buffer.from(encoded, 'base64').toString().split(':', 1)[0];
-}
-
 /** Resolves a path as E2B does: relative paths and `~` begin in the user's home. */
 export function pathOf(path: string, user: CommandUser): string {
   const home = user === 'root' ? '/root' : '/home/user';

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import type { FileEntry, FileEvent, FileUser } from '@cloche/contract';
+import { basicCredentials } from '@cloche/kit';
 import { isClocheError, type WatchOptions } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -10,7 +11,7 @@ import {
   type FilesystemEvent,
   FilesystemEventSchema,
 } from '../generated/filesystem/filesystem_pb.js';
-import { type BoxSession, basicUser, openSession, pathOf, rightsOf, userOf } from './box-session.ts';
+import { type BoxSession, openSession, pathOf, rightsOf, userOf } from './box-session.ts';
 import { answering, CALL_SIGNAL, streaming } from './connect-error.ts';
 import { entryInfo } from './entry-info.ts';
 import { ENTRIES, entriesIn } from './listed-entries.ts';
@@ -21,7 +22,7 @@ type Implementation = ServiceImpl<typeof Filesystem>;
 /** Answers the calls about files, with the files of `/v1`. */
 export function filesystemService(deps: E2bDeps): Implementation {
   const open = ({ requestHeader }: HandlerContext) => {
-    const user = userOf(basicUser(requestHeader.get('authorization') ?? undefined));
+    const user = userOf(basicCredentials(requestHeader.get('authorization') ?? undefined)?.name);
     return {
       session: openSession(Object.fromEntries(requestHeader), deps),
       user: rightsOf(user),

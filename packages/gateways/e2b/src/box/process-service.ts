@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type Command as CommandInfo, type CommandLogEntry, LIMITS } from '@cloche/contract';
+import { basicCredentials } from '@cloche/kit';
 import type { Command } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -12,7 +13,7 @@ import {
   Signal,
   type StartRequest,
 } from '../generated/process/process_pb.js';
-import { type BoxSession, basicUser, openSession, pathOf, userOf } from './box-session.ts';
+import { type BoxSession, openSession, pathOf, userOf } from './box-session.ts';
 import { answering, streaming } from './connect-error.ts';
 import { findProcess, processIdOf, runningOf } from './process-ids.ts';
 
@@ -84,7 +85,7 @@ async function startCommand(session: BoxSession, request: StartRequest, context:
   const { process, pty, tag, stdin } = request;
   if (tag) throw new ConnectError('Cloche has no tags of processes; use the pid.', Code.Unimplemented);
   if (!process) throw new ConnectError('process is missing.', Code.InvalidArgument);
-  const user = userOf(basicUser(context.requestHeader.get('authorization') ?? undefined));
+  const user = userOf(basicCredentials(context.requestHeader.get('authorization') ?? undefined)?.name);
   const timeoutMs = context.timeoutMs();
   const command = [process.cmd, ...process.args];
   return session.commands.start(pty ? [...TERMINAL_COMMAND, ...command] : command, {
