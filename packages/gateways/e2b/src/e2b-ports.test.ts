@@ -102,7 +102,7 @@ describe('a port without a token', () => {
   });
 
   it('a port without a token opens no preview, and needs no room in the quota of previews', async () => {
-    const { org, key } = await organization();
+    const { org, key } = await tenants.createOrganization();
     const { sandboxId } = await served({}, key);
     await tenants.operator(`/orgs/${org}/quotas`, { previews: 0 }, 'PATCH');
     for (const port of [PORT, 1, 3000, 65_535]) {
@@ -122,7 +122,7 @@ describe('a port without a token', () => {
   });
 
   it('a port without a token is refused in every other sandbox, and at ports that are none', async () => {
-    const { key } = await organization();
+    const { key } = await tenants.createOrganization();
     const body = { template: 'python-node' };
     const { sandbox } = (await tenants.call(key, 'POST', '/v1/sandboxes', { body, idempotencyKey: 'plain' })).body;
     tenants.driver.agentOf(sandbox.id).ports.map(PORT, (app.address() as AddressInfo).port);
@@ -134,7 +134,7 @@ describe('a port without a token', () => {
   });
 
   it('a port without a token needs a key that may open previews, and ends with it', async () => {
-    const { org, key } = await organization();
+    const { org, key } = await tenants.createOrganization();
     const scopes = SCOPES.filter((scope) => scope !== 'preview:create');
     const lesser = (await tenants.operator('/keys', { org, scopes })).key.secret;
     assert.equal((await visit((await served({}, lesser)).sandboxId)).status, 401);
@@ -154,7 +154,7 @@ describe('a port without a token', () => {
   });
 
   it('a port without a token is in the audit log once, with the key that has published it', async () => {
-    const { key, keyId } = await organization();
+    const { key, keyId } = await tenants.createOrganization();
     const { sandboxId } = await served({}, key);
     await served({ network: { allowPublicTraffic: false } }, key);
     const { data } = (await tenants.call(key, 'GET', '/v1/audit-events?limit=100')).body;
@@ -183,12 +183,3 @@ it('an operator’s settings ask for a token at every port, and permit no sudo',
     await strict.close();
   }
 });
-
-let count = 0;
-async function organization(): Promise<{ org: string; key: string; keyId: string }> {
-  count += 1;
-  const org = `ports-${count}`;
-  await tenants.operator('/orgs', { name: org });
-  const { key } = await tenants.operator('/keys', { org, scopes: ['*'] });
-  return { org, key: key.secret, keyId: key.id };
-}

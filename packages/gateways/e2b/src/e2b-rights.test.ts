@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
 import { after, before, it } from 'node:test';
-import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { BOX, type Call, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
@@ -33,7 +32,7 @@ const REQUESTS: Readonly<Record<string, Call>> = {
 const CONTEXTS: Call = { port: INTERPRETER, path: '/contexts', body: {} };
 
 it('inside a sandbox the limit of requests holds, and a refusal says when to try again', async () => {
-  const { org, key } = await organization();
+  const { org, key } = await tenants.createOrganization();
   const box = await boxes.create(key);
   await tenants.operator(`/orgs/${org}/quotas`, { requestsPerMinute: 0 }, 'PATCH');
   await eventually(async () => (await tenants.call(key, 'GET', '/v1/sandboxes')).status === 429, {
@@ -54,7 +53,7 @@ it('inside a sandbox the limit of requests holds, and a refusal says when to try
 });
 
 it('inside a sandbox each request needs its scope, and a refusal is in the audit log', async () => {
-  const { org, key } = await organization();
+  const { org, key } = await tenants.createOrganization();
   const { sandboxId } = await boxes.create(key);
   for (const [scope, sent] of Object.entries(REQUESTS)) {
     // To connect takes the first two.
@@ -63,14 +62,14 @@ it('inside a sandbox each request needs its scope, and a refusal is in the audit
     const box = await boxes.connect(lesser.secret, sandboxId);
     const refused = await boxes.call(box, sent);
     assert.match(await refused.text(), new RegExp(`lacks the scope \\\\*"${scope}`));
-    await eventually(async () => (await auditOf(key, lesser.id)).some((event) => event.endsWith(' denied')), {
+    await eventually(async () => (await tenants.auditOf(key, lesser.id)).some((event) => event.endsWith(' denied')), {
       because: 'the refusal is in the audit log',
     });
   }
 });
 
 it('inside a sandbox what /v1 writes to the audit log is written: commands and contexts, no code and no files', async () => {
-  const { key, keyId } = await organization();
+  const { key, keyId } = await tenants.createOrganization();
   const box = await boxes.create(key);
   const call = async (sent: Call) => {
     const answer = await boxes.call(box, sent);
@@ -82,20 +81,20 @@ it('inside a sandbox what /v1 writes to the audit log is written: commands and c
     idempotencyKey: 'one',
   });
   const { id } = created.body.context;
-  const { length } = await auditOf(key, keyId);
+  const { length } = await tenants.auditOf(key, keyId);
   await call({ port: BOX, path: '/filesystem.Filesystem/MakeDir', body: { path: '/workspace/b' } });
   await call({ port: INTERPRETER, path: '/execute', body: { code: 'print 1', context_id: id } });
-  assert.equal((await auditOf(key, keyId)).length, length);
+  assert.equal((await tenants.auditOf(key, keyId)).length, length);
   await call(started('print 1'));
   await call({ port: INTERPRETER, method: 'DELETE', path: `/contexts/${id}` });
-  assert.deepEqual((await auditOf(key, keyId)).slice(length).sort(), [
+  assert.deepEqual((await tenants.auditOf(key, keyId)).slice(length).sort(), [
     'command.started allowed',
     'context.deleted allowed',
   ]);
 });
 
 it('a port that E2B’s clients name counts to the quota of previews, if it needs a token', async () => {
-  const { org, key } = await organization();
+  const { org, key } = await tenants.createOrganization();
   const box = await boxes.create(key, { network: { allowPublicTraffic: false } });
   await tenants.operator(`/orgs/${org}/quotas`, { previews: 0 }, 'PATCH');
   const { hostname, port } = new URL(tenants.server.url);
@@ -109,20 +108,3 @@ it('a port that E2B’s clients name counts to the quota of previews, if it need
   assert.equal(status, 429, text);
   assert.match(text, /quota `previews`/);
 });
-
-let count = 0;
-/** Creates an organization with a key for everything. */
-async function organization(): Promise<{ org: string; key: string; keyId: string }> {
-  count += 1;
-  const org = `boxes-${count}`;
-  await tenants.operator('/orgs', { name: org });
-  const { key } = await tenants.operator('/keys', { org, scopes: ['*'] });
-  return { org, key: key.secret, keyId: key.id };
-}
-
-/** Returns the actions of a key with their outcomes, oldest first. */
-async function auditOf(key: string, actor: string): Promise<string[]> {
-  const { data } = (await tenants.call(key, 'GET', '/v1/audit-events?limit=100')).body;
-  const events = data as AuditEvent[];
-  return events.filter((event) => event.actor.id === actor).map(({ action, outcome }) => `${action} ${outcome}`);
-}

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
-import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { JupyterClient } from '../../../service/server/testing/jupyter-client.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
@@ -21,17 +20,13 @@ before(async () => {
 });
 after(() => tenants?.close());
 
-let count = 0;
 /** Creates an organization with a key for everything, and a kernel. */
 async function organization() {
-  count += 1;
-  const org = `strangers-${count}`;
-  await tenants.operator('/orgs', { name: org });
-  const { key } = await tenants.operator('/keys', { org, scopes: ['*'] });
-  const jupyter = new JupyterClient(tenants.server.url, key.secret);
+  const { org, key, keyId: apiKeyId } = await tenants.createOrganization();
+  const jupyter = new JupyterClient(tenants.server.url, key);
   const { body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
   const kernelId: string = kernel.id;
-  return { org, key: key.secret as string, apiKeyId: key.id as string, jupyter, kernelId };
+  return { org, key, apiKeyId, jupyter, kernelId };
 }
 
 describe('a client of a kernel that sends', () => {
@@ -220,13 +215,13 @@ describe('through the WebSocket of a kernel hold', () => {
     const { key, apiKeyId, jupyter, kernelId } = await organization();
     const channels = await jupyter.open(kernelId);
     await channels.execute('print 1');
-    const before = await auditOf(key, apiKeyId);
+    const before = await tenants.auditOf(key, apiKeyId);
     await channels.execute('print 2');
-    assert.deepEqual(await auditOf(key, apiKeyId), before);
+    assert.deepEqual(await tenants.auditOf(key, apiKeyId), before);
     await channels.ask('interrupt_request', {}, 'control');
     await channels.ask('shutdown_request', { restart: true }, 'control');
     await channels.ask('shutdown_request', { restart: false }, 'control');
-    const changes = (await auditOf(key, apiKeyId)).slice(before.length);
+    const changes = (await tenants.auditOf(key, apiKeyId)).slice(before.length);
     assert.deepEqual(changes.sort(), [
       'context.interrupted allowed',
       'context.restarted allowed',
@@ -238,8 +233,10 @@ describe('through the WebSocket of a kernel hold', () => {
     const { org, key, kernelId } = await organization();
     const { key: reading } = await tenants.operator('/keys', { org, scopes: ['sandbox:read', 'sandbox:create'] });
     assert.equal(await new JupyterClient(tenants.server.url, reading.secret).refusal(kernelId), 403);
-    await eventually(async () => (await auditOf(key, reading.id)).length > 0, { because: 'the refusal is written' });
-    assert.match((await auditOf(key, reading.id)).join(), / denied$/);
+    await eventually(async () => (await tenants.auditOf(key, reading.id)).length > 0, {
+      because: 'the refusal is written',
+    });
+    assert.match((await tenants.auditOf(key, reading.id)).join(), / denied$/);
   });
 });
 
@@ -247,13 +244,6 @@ describe('through the WebSocket of a kernel hold', () => {
 async function underWay(): Promise<number> {
   const metrics = await (await fetch(`${tenants.server.url}/metrics`)).text();
   return Number(/^cloche_http_requests_in_flight (\d+)$/m.exec(metrics)?.[1]);
-}
-
-/** Returns the actions of a key with their outcomes, oldest first. */
-async function auditOf(key: string, actor: string): Promise<string[]> {
-  const { data } = (await tenants.call(key, 'GET', '/v1/audit-events?limit=100')).body;
-  const events = data as AuditEvent[];
-  return events.filter((event) => event.actor.id === actor).map(({ action, outcome }) => `${action} ${outcome}`);
 }
 
 interface Frame {

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { type RequestOptions, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ProjectId } from '@cloche/contract';
+import type { AuditEvent, ProjectId } from '@cloche/contract';
 import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
@@ -39,6 +39,7 @@ export async function openTenants(settings: Readonly<Record<string, string>> = {
     ...settings,
   });
   const server = await startServer(config, log, driver);
+  let organizations = 0;
   const operator = (path: string, body: unknown, method = 'POST') =>
     callOperator({ socketPath: join(folder, 'run/server/operator.sock'), path, method }, body);
 
@@ -92,6 +93,20 @@ export async function openTenants(settings: Readonly<Record<string, string>> = {
       const { id } = created.body.sandbox;
       await call(key, 'GET', `/v1/sandboxes/${id}?waitFor=ready&waitMs=10000`);
       return id;
+    },
+    /** Creates an organization with a key for everything. */
+    async createOrganization(): Promise<{ org: string; key: string; keyId: string }> {
+      organizations += 1;
+      const org = `organization-${organizations}`;
+      await operator('/orgs', { name: org });
+      const { key } = await operator('/keys', { org, scopes: ['*'] });
+      return { org, key: key.secret, keyId: key.id };
+    },
+    /** Returns the audit events of an API key as "action outcome", in the order of the list. */
+    async auditOf(key: string, actor: string): Promise<string[]> {
+      const { data } = (await call(key, 'GET', '/v1/audit-events?limit=100')).body;
+      const events = data as AuditEvent[];
+      return events.filter((event) => event.actor.id === actor).map(({ action, outcome }) => `${action} ${outcome}`);
     },
     async close(): Promise<void> {
       await server.stop();

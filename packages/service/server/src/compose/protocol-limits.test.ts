@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 
@@ -98,14 +97,14 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
     }
 
     it(`the protocol of ${name} refuses a key that does not exist`, async () => {
-      const { key } = await organization();
+      const { key } = await tenants.createOrganization();
       const refused = await request(`${key}x`, creation);
       if (refused.status !== 401) assert.match(await refused.text(), /API key/);
       assert.equal(await liveSandboxes(key), 0);
     });
 
     it(`the protocol of ${name} refuses a body above its limit before it has come, and goes on`, async () => {
-      const { key } = await organization();
+      const { key } = await tenants.createOrganization();
       const begun = begin(key, TOO_LARGE_BYTES);
       begun.flushHeaders();
       const [response] = (await once(begun, 'response', { signal: AbortSignal.timeout(60_000) })) as [IncomingMessage];
@@ -115,7 +114,7 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
     });
 
     it(`the protocol of ${name} does nothing for a body of which only a half comes`, async () => {
-      const { key, keyId } = await organization();
+      const { key, keyId } = await tenants.createOrganization();
       const body = JSON.stringify(creation.body);
       const begun = begin(key, Buffer.byteLength(body));
       begun.write(body.slice(0, body.length / 2));
@@ -123,11 +122,11 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       await tenants.call(key, 'GET', '/v1/sandboxes');
       begun.destroy();
       assert.equal(await liveSandboxes(key), 0);
-      assert.deepEqual(await auditOf(key, keyId), []);
+      assert.deepEqual(await tenants.auditOf(key, keyId), []);
     });
 
     it(`the protocol of ${name} refuses a body that is half a document`, async () => {
-      const { key } = await organization();
+      const { key } = await tenants.createOrganization();
       const body = JSON.stringify(creation.body);
       const response = await fetch(tenants.server.url + creation.path, {
         method: 'POST',
@@ -139,22 +138,22 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
     });
 
     it(`the protocol of ${name} refuses a key without the scope, and writes it to the audit log`, async () => {
-      const { org, key } = await organization();
+      const { org, key } = await tenants.createOrganization();
       const { secret, id } = (await tenants.operator('/keys', { org, scopes: ['sandbox:read'] })).key;
       assert.match(await send(secret, creation), /lacks the scope \\*"sandbox:create/);
-      await eventually(async () => (await auditOf(key, id)).includes('sandbox.created denied'), {
+      await eventually(async () => (await tenants.auditOf(key, id)).includes('sandbox.created denied'), {
         because: 'the refusal is written to the audit log',
       });
     });
 
     it(`the protocol of ${name} holds to the quotas of the organization`, async () => {
-      const { org, key } = await organization();
+      const { org, key } = await tenants.createOrganization();
       await tenants.operator(`/orgs/${org}/quotas`, { liveSandboxes: 0 }, 'PATCH');
       assert.match(await send(key, creation), /exceed its quota `liveSandboxes`/);
     });
 
     it(`the protocol of ${name} counts its requests to the limit of requests, and says when to try again`, async () => {
-      const { org, key } = await organization();
+      const { org, key } = await tenants.createOrganization();
       await tenants.operator(`/orgs/${org}/quotas`, { requestsPerMinute: 1 }, 'PATCH');
       await send(key, creation);
       const refused = await request(key, creation);
@@ -164,14 +163,14 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
     });
 
     it(`the protocol of ${name} writes what it changes to the audit log, with the key`, async () => {
-      const { key, keyId } = await organization();
+      const { key, keyId } = await tenants.createOrganization();
       await send(key, creation);
-      assert.ok((await auditOf(key, keyId)).includes('sandbox.created allowed'));
+      assert.ok((await tenants.auditOf(key, keyId)).includes('sandbox.created allowed'));
     });
 
     if (use) {
       it(`the protocol of ${name} reaches no sandbox of another organization`, async () => {
-        const { key } = await organization();
+        const { key } = await tenants.createOrganization();
         const sandboxId = await tenants.createSandbox(key);
         assert.doesNotMatch(await send(key, use(sandboxId)), /not_found/);
         assert.match(await send(tenants.keys.foreign, use(sandboxId)), /not_found: There is no sandbox/);
@@ -190,21 +189,4 @@ function assertRefused(status: number | undefined, body: string, expected: numbe
 
 async function liveSandboxes(key: string): Promise<number> {
   return (await tenants.call(key, 'GET', '/v1/sandboxes')).body.data.length;
-}
-
-let count = 0;
-/** Creates an organization with a key for everything. */
-async function organization(): Promise<{ org: string; key: string; keyId: string }> {
-  count += 1;
-  const org = `protocols-${count}`;
-  await tenants.operator('/orgs', { name: org });
-  const { key } = await tenants.operator('/keys', { org, scopes: ['*'] });
-  return { org, key: key.secret, keyId: key.id };
-}
-
-/** Returns the actions of a key with their outcomes. */
-async function auditOf(key: string, actor: string): Promise<string[]> {
-  const { data } = (await tenants.call(key, 'GET', '/v1/audit-events?limit=100')).body;
-  const events = data as AuditEvent[];
-  return events.filter((event) => event.actor.id === actor).map(({ action, outcome }) => `${action} ${outcome}`);
 }
