@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { findFreePort } from '@cloche/node-support';
 import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
@@ -20,7 +20,7 @@ before(async () => {
   env = {
     HOME: join(folder, 'home'),
     CLOCHE_DATA_DIR: join(folder, 'data'),
-    CLOCHE_PORT: String(await freePort()),
+    CLOCHE_PORT: String(await findFreePort()),
     CLOCHE_POOL_SIZE: '2',
   };
   seedInstallationId(join(folder, 'data'));
@@ -89,11 +89,3 @@ describe('npm start', () => {
     assert.equal(JSON.parse(stdout).data.length, 2);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address ? address.port : 0;
-}

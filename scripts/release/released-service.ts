@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { findFreePort } from '../../packages/shared/node-support/src/index.ts';
 
 /** A first start prepares the host, and builds the templates that its cache lacks. */
 const START_MS = 1_200_000;
@@ -17,7 +17,7 @@ export interface ReleasedService extends AsyncDisposable {
  * @throws an error with what it printed if it does not serve
  */
 export async function startReleasedService(archive: string, folder: string): Promise<ReleasedService> {
-  const port = await freePort();
+  const port = await findFreePort();
   const env = {
     PATH: process.env.PATH,
     HOME: folder,
@@ -73,12 +73,4 @@ function untilServes(child: ChildProcess): Promise<void> {
       fail(`ended with ${code}`);
     });
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address ? address.port : 0;
 }

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { findFreePort } from '@cloche/node-support';
 import { HttpClient } from '../http-client.ts';
 import { jupyterPython } from './jupyter-environment.ts';
 
@@ -24,7 +24,7 @@ export class KernelGatewayPeer implements AsyncDisposable {
 
   static async start(say: (line: string) => void): Promise<KernelGatewayPeer> {
     const python = await jupyterPython(say);
-    const port = await freePort();
+    const port = await findFreePort();
     const args = ['-m', 'kernel_gateway', '--KernelGatewayApp.ip=127.0.0.1', `--KernelGatewayApp.port=${port}`];
     const child = spawn('setpriv', [...WITH_US, python, ...args], { stdio: 'ignore' });
     const http = new HttpClient({ host: '127.0.0.1', port });
@@ -82,13 +82,4 @@ export class KernelConversation {
   close(): void {
     this.#socket.close();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address ? address.port : 0;
 }

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { cachePaths } from '@cloche/layout';
+import { findFreePort } from '@cloche/node-support';
 import { eventually } from '@cloche/testkit/eventually';
 
 export const { versitygw } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
@@ -12,20 +11,12 @@ export const hasS3 = existsSync(versitygw);
 export const BUCKET = 'artifacts';
 export const KEYS = { AWS_ACCESS_KEY_ID: 'cloche', AWS_SECRET_ACCESS_KEY: 'only-for-this-test' };
 
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  return port;
-}
-
 /**
  * Starts a real S3-compatible server on a folder. `started` receives its process before the server accepts requests.
  */
 export async function startS3(folder: string, started: (process: ChildProcess) => void): Promise<string> {
   mkdirSync(join(folder, 'objects'));
-  const port = await freePort();
+  const port = await findFreePort();
   const address = `127.0.0.1:${port}`;
   const flags = ['--access', KEYS.AWS_ACCESS_KEY_ID, '--secret', KEYS.AWS_SECRET_ACCESS_KEY, '--port', address];
   started(spawn(versitygw, [...flags, 'posix', join(folder, 'objects')], { stdio: 'ignore' }));

@@ -11,6 +11,7 @@ export * from './direct-body.ts';
 export * from './expected-bytes.ts';
 export * from './exposed-collector.ts';
 export * from './final-error.ts';
+export * from './find-free-port.ts';
 export * from './guarded-server.ts';
 export * from './has-body.ts';
 export * from './header-fields.ts';

@@ -11,9 +11,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
+import { findFreePort } from '@cloche/node-support';
 import { eventually } from '@cloche/testkit/eventually';
 import { BALANCER_PROGRAM, PER_ADDRESS, writeBalancerConfig } from './balancer-config.ts';
-import { findFreePort } from './free-port.ts';
 
 const NAMES = ['1', '2', '3'];
 const skip = existsSync(BALANCER_PROGRAM) ? false : 'HAProxy is not installed';

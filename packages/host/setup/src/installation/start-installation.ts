@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import { clocheCommand, runPaths } from '@cloche/layout';
+import { findFreePort } from '@cloche/node-support';
 import { InstanceList } from '@cloche/protocol';
 import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
 import { Value } from 'typebox/value';
@@ -7,7 +8,6 @@ import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
 import { ensureCompiledCode } from './compiled-code.ts';
-import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPaths, preparePaths } from './installation-paths.ts';
 import { type PartName, PROGRAMS, type ProcessName, type Programs } from './parts.ts';

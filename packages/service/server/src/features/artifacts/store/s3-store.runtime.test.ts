@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import { findFreePort } from '@cloche/node-support';
 import { describeArtifactStore } from '../../../../testing/artifact-store-suite.ts';
-import { BUCKET, freePort, hasS3, KEYS, startS3, versitygw } from '../../../../testing/s3-server.ts';
+import { BUCKET, hasS3, KEYS, startS3, versitygw } from '../../../../testing/s3-server.ts';
 import { StoreError } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
 import { readS3Url, S3Store } from './s3-store.ts';
@@ -82,7 +83,7 @@ describe('an artifact store in a bucket', () => {
 
   it('an artifact store in a bucket says so when no server answers', async () => {
     Object.assign(process.env, KEYS);
-    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
+    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await findFreePort()}`);
     await assert.rejects(store.has('0'.repeat(64)), StoreError);
     await store.close();
   });

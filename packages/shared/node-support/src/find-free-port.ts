@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 
-/** Returns a port that is free at the moment. */
-export function findFreePort(host: string): Promise<number> {
+/** Returns a TCP port of the address `host` on which no process listens at the moment. */
+export function findFreePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer();
   return new Promise((resolve, reject) => {
     server.once('error', reject);
