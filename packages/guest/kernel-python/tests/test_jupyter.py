@@ -2,11 +2,8 @@
 """Tests of the answers to messages of Jupyter's protocol."""
 
 import base64
-import importlib
 import json
-import pathlib
 import sys
-import tempfile
 import types
 import unittest
 from typing import Any
@@ -14,8 +11,6 @@ from unittest import mock
 
 from one_kernel import kernel  # pyright: ignore[reportMissingImports]
 
-from cloche_kernel import import_hook
-from cloche_kernel.ipykernel_names import announce
 from cloche_kernel.jupyter import history
 from cloche_kernel.jupyter.history import CellHistory
 from cloche_kernel.jupyter.session import MAX_MESSAGE_CHARACTERS, Session
@@ -259,62 +254,3 @@ comm.get_comm_manager().register_target("mine", opened)""")
         sys.modules["comm"] = None  # pyright: ignore[reportArgumentType]
         self.clients.ask("comm_open", {"comm_id": "c1", "target_name": "t", "data": {}})
         self.assertEqual(self.clients.shown("comm_close"), [{"comm_id": "c1", "data": {}}])
-
-
-class Notebooks(unittest.TestCase):
-    """What libraries find that look for `ipykernel`; `displays.ipy` has the questions of libraries."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.package = pathlib.Path(folder.name) / "ipykernel"
-        self.enterContext(mock.patch.object(sys, "path", [folder.name, *sys.path]))
-        self.enterContext(mock.patch.dict(sys.modules))
-        announce(shell)
-
-    def install(self, files):
-        self.package.mkdir()
-        for name, text in files.items():
-            (self.package / name).write_text(text)
-        importlib.invalidate_caches()
-
-    def test_are_known_by_modules_that_no_package_has_loaded(self):
-        module = importlib.import_module("ipykernel.zmqshell")
-        self.assertIsInstance(shell, module.ZMQInteractiveShell)
-        self.assertFalse(hasattr(module, "ZMQDisplayPublisher"))
-        with self.assertRaisesRegex(ModuleNotFoundError, "No module named 'ipykernel.kernelbase'"):
-            importlib.import_module("ipykernel.kernelbase")
-
-    def test_have_all_other_names_of_the_package_of_the_sandbox(self):
-        self.install(
-            {
-                "__init__.py": "from .kernelbase import Kernel\n__version__ = 'other'\ndef embed(): return 'embedded'",
-                "kernelbase.py": "from .zmqshell import ZMQInteractiveShell\nclass Kernel: shell = ZMQInteractiveShell",
-                "zmqshell.py": "ZMQInteractiveShell = None\nclass ZMQDisplayPublisher: pass",
-            }
-        )
-        package = importlib.import_module("ipykernel")
-        self.assertEqual(package.embed(), "embedded")
-        self.assertIs(package.Kernel.shell, type(shell))
-        self.assertIs(importlib.import_module("ipykernel.kernelbase").Kernel, package.Kernel)
-        publisher = importlib.import_module("ipykernel.zmqshell").ZMQDisplayPublisher
-        self.assertIs(importlib.import_module("ipykernel.zmqshell").ZMQDisplayPublisher, publisher)
-        self.assertNotEqual(package.__version__, "other")
-
-    def test_load_no_package_where_code_looks_through_all_modules(self):
-        self.install({"__init__.py": "raise RuntimeError('loaded')"})
-        self.assertEqual([name for name in ("__file__", "__wrapped__") if hasattr(sys.modules["ipykernel"], name)], [])
-
-
-class ImportHook(unittest.TestCase):
-    """What is done when user code imports a module."""
-
-    def test_changes_the_module_once(self):
-        changed = []
-        with mock.patch.dict(sys.modules):
-            sys.modules.pop("colorsys", None)
-            import_hook.after_import("colorsys", changed.append)
-            import colorsys
-
-            importlib.reload(colorsys)
-        self.assertEqual(changed, [colorsys])
