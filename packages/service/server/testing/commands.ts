@@ -2,7 +2,9 @@
 import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type Commands, composeCommands } from '../src/compose/compose-commands.ts';
 import type { Route } from '../src/platform/http/route.ts';
-import { openWorld, SandboxesWorld, SILENT, type TestRequest } from './sandboxes.ts';
+import { openWorld, SandboxesWorld } from './sandboxes.ts';
+import { SILENT } from './silent.ts';
+import type { TestRequest } from './test-request.ts';
 
 export function openCommands(): Promise<CommandsWorld> {
   return openWorld(CommandsWorld);

@@ -1,66 +1,39 @@
 /** Everything about sandboxes on a database in memory and a fake runtime, called as the HTTP layer calls it. */
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import {
-  type ApiKeyId,
   type CodeRun,
   type CodeRunEvent,
   type Operation,
-  type OrgId,
   operations,
-  type ProjectId,
   type ResponseOf,
   type Sandbox,
   type SandboxId,
   type SandboxStatus,
-  SCOPES,
 } from '@cloche/contract';
 import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
-import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
 import { composeTemplates, type Templates } from '../src/compose/compose-templates.ts';
 import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
-import { ArtifactContents } from '../src/features/artifacts/artifact-contents.ts';
 import { SqlArtifactRepository } from '../src/features/artifacts/artifact-repository.ts';
-import { KeepArtifact } from '../src/features/artifacts/keep-artifact.ts';
-import { LocalStore } from '../src/features/artifacts/store/local-store.ts';
-import { Staging } from '../src/features/artifacts/store/staging.ts';
-import { SandboxUsages } from '../src/features/metering/sandbox-usages.ts';
-import { StartedWork } from '../src/features/metering/started-work.ts';
 import type { Limits } from '../src/features/quotas/limits.ts';
 import { Quotas } from '../src/features/quotas/quotas.ts';
-import { Executions } from '../src/features/sandbox-records/executions.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
-import { SqlSandboxRepository } from '../src/features/sandbox-records/sql-sandbox-repository.ts';
 import { ProjectAccess } from '../src/platform/access/project-access.ts';
-import type { RequestAudit } from '../src/platform/audit-log/request-audit.ts';
-import { Changes } from '../src/platform/base/changes.ts';
-import type { Call } from '../src/platform/call/call.ts';
 import type { Database } from '../src/platform/db/database.ts';
 import { LiveServers } from '../src/platform/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/platform/db/notifications.ts';
 import { Transactions } from '../src/platform/db/transactions.ts';
-import { ListCursors } from '../src/platform/http/list-cursors.ts';
 import type { RequestContext, Route } from '../src/platform/http/route.ts';
 import { HeldClaims } from '../src/platform/idempotency/held-claims.ts';
-import type { Attempt } from '../src/platform/idempotency/require-claim.ts';
-import type { Credential } from '../src/platform/keys/credential.ts';
 import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
-import { callOf } from './call.ts';
+import { artifactContentsOf, keepArtifactOf } from './artifact-parts.ts';
+import { seed } from './seeded-organizations.ts';
 import { NO_SHARED_LAYERS } from './shared-layers.ts';
+import { SILENT } from './silent.ts';
 import { openBeside, openTestDatabase } from './test-database.ts';
-
-export const ORG = 'org_1' as OrgId;
-export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
-export const OTHER_PROJECT = 'prj_other' as ProjectId;
-
-export function credentialOf(orgId: OrgId = ORG, projectIds?: readonly ProjectId[]): Credential {
-  const scopes = new Set(SCOPES);
-  return { apiKeyId: 'key_1' as ApiKeyId, orgId, scopes, projectIds: projectIds && new Set(projectIds) };
-}
+import { contextOf, type TestRequest } from './test-request.ts';
 
 export const SETTINGS: SandboxSettings = {
   defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
@@ -70,25 +43,6 @@ export const SETTINGS: SandboxSettings = {
   recordRetentionMs: 30 * 86_400_000,
   eventRetentionMs: 30 * 86_400_000,
 };
-
-/** Made with the first artifact. */
-const ARTIFACTS = join(tmpdir(), `cloche-artifacts-${process.pid}`);
-
-export const SILENT = pino({ level: 'silent' });
-
-export interface TestRequest {
-  params?: Record<string, string>;
-  query?: Record<string, unknown>;
-  body?: unknown;
-  credential?: Credential;
-  idempotency?: Attempt;
-  lastEventId?: string;
-  signal?: AbortSignal;
-  audit?: Pick<RequestAudit, 'announce'>;
-  reportRates?: Call['reportRates'];
-  /** How long ago the request came in. */
-  waitedMs?: number;
-}
 
 export function openSandboxes(settings: Partial<SandboxSettings> = {}): Promise<SandboxesWorld> {
   return openWorld(SandboxesWorld, settings);
@@ -108,50 +62,6 @@ export async function openWorld<World extends SandboxesWorld>(
   return world;
 }
 
-export async function seed(db: Database): Promise<void> {
-  await addOrganization(db, ORG, DEFAULT_PROJECT);
-  await addOrganization(db, 'org_2', 'prj_foreign');
-  await addProject(db, ORG, OTHER_PROJECT, 0);
-}
-
-/** Adds organizations, each with a default project. */
-export async function addOrganizations(db: Database, count: number): Promise<OrgId[]> {
-  const ids = Array.from({ length: count }, (_, index) => `org_more_${index}` as OrgId);
-  for (const id of ids) await addOrganization(db, id, id.replace('org_', 'prj_'));
-  return ids;
-}
-
-/** Adds projects to the organization of tests. */
-export async function addProjects(db: Database, count: number): Promise<ProjectId[]> {
-  const ids = Array.from({ length: count }, (_, index) => `prj_more_${index}` as ProjectId);
-  for (const id of ids) await addProject(db, ORG, id, 0);
-  return ids;
-}
-
-async function addOrganization(db: Database, id: string, defaultProject: string): Promise<void> {
-  await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
-  await addProject(db, id, defaultProject, 1);
-}
-
-async function addProject(db: Database, org_id: string, id: string, is_default: number): Promise<void> {
-  const values = { id, org_id, name: id, name_key: id, is_default, created_at: 0, updated_at: 0 };
-  await db.insertInto('projects').values(values).execute();
-}
-
-/** A repository of its own over the records of `world`, or over those of another database. */
-export function repositoryOf({ db: own, clock, ids }: SandboxesWorld, db = own): SqlSandboxRepository {
-  const changes = new Changes<SandboxId>();
-  const transactions = new Transactions(db);
-  return new SqlSandboxRepository({
-    db,
-    transactions,
-    usages: new SandboxUsages({ db, transactions, clock, startedWork: new StartedWork() }),
-    outbox: new EventOutbox(db, clock, ids),
-    changes,
-    activity: new Executions(clock, changes),
-  });
-}
-
 export class SandboxesWorld implements AsyncDisposable {
   readonly db: Database;
   readonly driver: FakeRuntimeDriver;
@@ -160,6 +70,7 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly artifacts: SqlArtifactRepository;
+  readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly limits: Limits;
   metrics = new Registry();
@@ -194,6 +105,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.transactions = new Transactions(db);
     this.outbox = new EventOutbox(db, clock, ids);
     this.artifacts = new SqlArtifactRepository(db, this.transactions, this.outbox);
+    this.projects = new ProjectAccess(new SqlProjectRepository(db));
     this.quotas = new Quotas({ ...this, defaults: {} });
     this.limits = this.quotas.limits;
     this.settings = settings;
@@ -225,11 +137,10 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   get routes(): readonly Route[] {
-    const projects = new ProjectAccess(new SqlProjectRepository(this.db));
     return [
       ...this.#server.routes,
       ...this.#templates.routes,
-      ...this.#usage.routes({ sandboxes: this.#server.core.access, projects }),
+      ...this.#usage.routes({ sandboxes: this.#server.core.access, projects: this.projects }),
     ];
   }
 
@@ -345,7 +256,7 @@ export class SandboxesWorld implements AsyncDisposable {
       transactions: this.transactions,
       outbox: this.outbox,
       notifications: this.notifications,
-      projects: new ProjectAccess(new SqlProjectRepository(this.db)),
+      projects: this.projects,
       quotas: this.quotas,
       clock: this.clock,
       ids: this.ids,
@@ -353,7 +264,7 @@ export class SandboxesWorld implements AsyncDisposable {
       driver: this.driver,
       settings: this.settings,
       metrics: this.metrics,
-      keepArtifact: this.#keep(),
+      keepArtifact: keepArtifactOf(this),
       servers: this.liveServers,
       isFenced: () => {
         this.fenceLooks += 1;
@@ -364,11 +275,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.#templates = composeTemplates({
       ...this,
       sandboxes: server.core,
-      artifacts: this.artifacts,
-      contents: this.#contents(),
-      serverId: this.serverId,
-      settings: this.settings,
-      projects: new ProjectAccess(new SqlProjectRepository(this.db)),
+      contents: artifactContentsOf(this),
       defaultRegistry: 'docker.io',
       imageLayers: NO_SHARED_LAYERS,
       log: SILENT,
@@ -384,37 +291,8 @@ export class SandboxesWorld implements AsyncDisposable {
     return work;
   }
 
-  #contents(): ArtifactContents {
-    const store = new LocalStore(ARTIFACTS);
-    return new ArtifactContents({ ...this, store, log: SILENT });
-  }
-
-  #keep(): KeepArtifact {
-    const folder = ARTIFACTS;
-    const contents = this.#contents();
-    const settings = {
-      url: '',
-      stagingDir: folder,
-      maxBytes: 2 ** 20,
-      retentionMs: undefined,
-      publicUrl: undefined,
-    };
-    return new KeepArtifact({ ...this, contents, staging: new Staging(folder, this.ids), settings });
-  }
-
   context(request: TestRequest): RequestContext<Operation> {
-    const call = callOf({
-      credential: request.credential ?? credentialOf(),
-      receivedAt: this.clock.now() - (request.waitedMs ?? 0),
-      signal: request.signal ?? this.#claimedWork().signal,
-      audit: request.audit as RequestAudit | undefined,
-      idempotency: request.idempotency,
-      ...(request.reportRates && { reportRates: request.reportRates }),
-    });
-    const { params = {}, query = {}, body, lastEventId } = request;
-    const cursors = new ListCursors(Buffer.alloc(32));
-    const context = { call, params, query, body, lastEventId, cursors };
-    // Schemas are the HTTP layer's matter: tests give what it would let through.
-    return context as unknown as RequestContext<Operation>;
+    const signal = request.signal ?? this.#claimedWork().signal;
+    return contextOf({ ...request, signal }, this.clock);
   }
 }

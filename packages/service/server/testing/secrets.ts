@@ -20,7 +20,7 @@ import { SqlProjectRepository } from '../src/platform/tenancy/project-repository
 import { callOf } from './call.ts';
 import type { ApiAnswer } from './call-api.ts';
 import type { KeyWorld } from './keys.ts';
-import { ORG, seed } from './sandboxes.ts';
+import { ORG, seed } from './seeded-organizations.ts';
 import { openBeside, openTestDatabase } from './test-database.ts';
 
 export const SECRET_VALUE = 'value-of-the-payments-api-7f3a';

@@ -7,7 +7,8 @@ import {
   type TemplateBuildEvent,
   type TemplateRecipe,
 } from '@cloche/contract';
-import type { SandboxesWorld, TestRequest } from './sandboxes.ts';
+import type { SandboxesWorld } from './sandboxes.ts';
+import type { TestRequest } from './test-request.ts';
 
 export interface Building {
   readonly template: Template;

@@ -1,5 +1,6 @@
 import { operations, type SandboxId, type SandboxUsage, type UsageRow } from '@cloche/contract';
-import type { SandboxesWorld, TestRequest } from './sandboxes.ts';
+import type { SandboxesWorld } from './sandboxes.ts';
+import type { TestRequest } from './test-request.ts';
 
 export const RESOURCES = { memoryMb: 256, diskMb: 128 };
 

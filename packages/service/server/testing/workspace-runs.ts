@@ -31,7 +31,10 @@ import type { Route } from '../src/platform/http/route.ts';
 import { SequenceLog } from '../src/platform/sequence-log/sequence-log.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { CommandsWorld } from './commands.ts';
-import { DEFAULT_PROJECT, ORG, openWorld, type SandboxesWorld, SILENT, type TestRequest } from './sandboxes.ts';
+import { openWorld, type SandboxesWorld } from './sandboxes.ts';
+import { DEFAULT_PROJECT, ORG } from './seeded-organizations.ts';
+import { SILENT } from './silent.ts';
+import type { TestRequest } from './test-request.ts';
 
 export const RUN_ID = 'wrun_1' as WorkspaceRunId;
 export const ARCHIVE = { format: 'tar.gz', sizeBytes: 10, sha256: 'a'.repeat(64), entries: 1 } as const;

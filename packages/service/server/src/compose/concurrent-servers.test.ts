@@ -3,16 +3,11 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { ApiKeyId, OrgId, PreviewId, SandboxId, SecretId, WorkspaceRunId } from '@cloche/contract';
 import { FakeClock } from '@cloche/testkit';
-import {
-  DEFAULT_PROJECT,
-  ORG,
-  OTHER_PROJECT,
-  openSandboxes,
-  repositoryOf,
-  type SandboxesWorld,
-  SILENT,
-} from '../../testing/sandboxes.ts';
+import { repositoryOf } from '../../testing/sandbox-repository.ts';
+import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
+import { DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../testing/seeded-organizations.ts';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
+import { SILENT } from '../../testing/silent.ts';
 import { openBeside } from '../../testing/test-database.ts';
 import { newRun, runRepositoryOf } from '../../testing/workspace-runs.ts';
 import { SqlPreviewRepository } from '../features/previews/preview-repository.ts';

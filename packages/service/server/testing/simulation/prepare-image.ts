@@ -1,7 +1,7 @@
 /** The database that every simulation begins with. */
 import { DatabaseSync } from 'node:sqlite';
 import { sql } from 'kysely';
-import { ORG, seed } from '../sandboxes.ts';
+import { ORG, seed } from '../seeded-organizations.ts';
 import { openTestDatabase } from '../test-database.ts';
 import { MOST_SANDBOXES, MOST_WORKSPACE_RUNS } from './invariants.ts';
 

@@ -25,7 +25,8 @@ import { IdempotencyRepository } from '../../src/platform/idempotency/idempotenc
 import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import { EventOutbox } from '../../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../../src/platform/tenancy/project-repository.ts';
-import { SETTINGS, SILENT } from '../sandboxes.ts';
+import { SETTINGS } from '../sandboxes.ts';
+import { SILENT } from '../silent.ts';
 import type { DatabaseWorld } from './database-connections.ts';
 import type { Peer } from './faults.ts';
 import type { NotificationBus } from './notification-bus.ts';

@@ -6,7 +6,7 @@ import { AgentError } from '@cloche/runtime';
 import { eventually } from '@cloche/testkit/eventually';
 import { callOf } from '../../../testing/call.ts';
 import { type CommandsWorld, openCommands } from '../../../testing/commands.ts';
-import { credentialOf } from '../../../testing/sandboxes.ts';
+import { credentialOf } from '../../../testing/seeded-organizations.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 

@@ -9,7 +9,9 @@ import {
   operations,
   type SandboxId,
 } from '@cloche/contract';
-import { credentialOf, openSandboxes, type SandboxesWorld, type TestRequest } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf } from '../../../testing/seeded-organizations.ts';
+import type { TestRequest } from '../../../testing/test-request.ts';
 import type { AppError } from '../../platform/base/app-error.ts';
 
 async function createContext(

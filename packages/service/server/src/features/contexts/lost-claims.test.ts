@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ApiKeyId, operations } from '@cloche/contract';
-import { ORG, openSandboxes } from '../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { ORG } from '../../../testing/seeded-organizations.ts';
 import { IdempotencyRepository } from '../../platform/idempotency/idempotency-repository.ts';
 
 describe('a context whose first creation fails late', () => {

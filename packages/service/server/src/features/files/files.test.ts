@@ -6,7 +6,8 @@ import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/
 import { AgentError, FileError } from '@cloche/runtime';
 import { callOf } from '../../../testing/call.ts';
 import { loseLeaseConnecting } from '../../../testing/late-server.ts';
-import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf } from '../../../testing/seeded-organizations.ts';
 
 let world: SandboxesWorld;
 let sandboxId: SandboxId;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import { type CommandsWorld, openCommands } from '../../../testing/commands.ts';
-import { SILENT } from '../../../testing/sandboxes.ts';
+import { SILENT } from '../../../testing/silent.ts';
 import { list, pass, ready, sum, usageOf } from '../../../testing/usage.ts';
 import { composeUsage } from '../../compose/compose-usage.ts';
 

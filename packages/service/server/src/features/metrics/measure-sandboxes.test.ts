@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations } from '@cloche/contract';
-import { OTHER_PROJECT, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { OTHER_PROJECT } from '../../../testing/seeded-organizations.ts';
 
 const MEBIBYTE = 1024 * 1024;
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { ORG, openSandboxes } from '../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { ORG } from '../../../testing/seeded-organizations.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
 import { Quotas } from './quotas.ts';
 

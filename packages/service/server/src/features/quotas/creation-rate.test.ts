@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { OrgId } from '@cloche/contract';
-import {
-  credentialOf,
-  ORG,
-  OTHER_PROJECT,
-  openSandboxes,
-  type SandboxesWorld,
-  type TestRequest,
-} from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf, ORG, OTHER_PROJECT } from '../../../testing/seeded-organizations.ts';
+import type { TestRequest } from '../../../testing/test-request.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
 import { ProjectChanges } from '../projects/project-changes.ts';
 import type { ReportRates } from './quotas.ts';

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations, QUOTA_NAMES, type QuotaName, type QuotaUse } from '@cloche/contract';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import {
   addProjects,
   credentialOf,
   DEFAULT_PROJECT,
   ORG,
   OTHER_PROJECT,
-  openSandboxes,
-  type SandboxesWorld,
-  SILENT,
-} from '../../../testing/sandboxes.ts';
+} from '../../../testing/seeded-organizations.ts';
+import { SILENT } from '../../../testing/silent.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { toEvent } from '../../platform/outbox/event-outbox.ts';

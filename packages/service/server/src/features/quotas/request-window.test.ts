@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { OrgId } from '@cloche/contract';
-import { credentialOf, ORG, openSandboxes, SILENT } from '../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { credentialOf, ORG } from '../../../testing/seeded-organizations.ts';
+import { SILENT } from '../../../testing/silent.ts';
 import { RequestCounts } from './request-counts.ts';
 import { RequestRates } from './request-rates.ts';
 import { WINDOW_SECONDS, Window } from './request-window.ts';

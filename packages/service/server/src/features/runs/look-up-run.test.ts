@@ -2,13 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Language, operations, type SandboxId } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import {
-  credentialOf,
-  OTHER_PROJECT,
-  openSandboxes,
-  repositoryOf,
-  type SandboxesWorld,
-} from '../../../testing/sandboxes.ts';
+import { repositoryOf } from '../../../testing/sandbox-repository.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf, OTHER_PROJECT } from '../../../testing/seeded-organizations.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import { SqlContextRepository } from '../contexts/context-repository.ts';
 import { SandboxAccess } from '../sandbox-records/sandbox-access.ts';

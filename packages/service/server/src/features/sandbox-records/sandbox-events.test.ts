@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type ResourceEvent, type SandboxId } from '@cloche/contract';
 import { LaunchError } from '@cloche/runtime';
-import { ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { ORG } from '../../../testing/seeded-organizations.ts';
 import { toEvent } from '../../platform/outbox/event-outbox.ts';
 
 async function eventsOf(world: SandboxesWorld, id: SandboxId): Promise<ResourceEvent[]> {

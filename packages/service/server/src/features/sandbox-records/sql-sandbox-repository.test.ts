@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
-import { openSandboxes, repositoryOf } from '../../../testing/sandboxes.ts';
+import { repositoryOf } from '../../../testing/sandbox-repository.ts';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
 

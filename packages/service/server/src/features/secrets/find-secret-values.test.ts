@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { DEFAULT_PROJECT } from '../../../testing/sandboxes.ts';
 import { openSecretServers, type SecretServer } from '../../../testing/secrets.ts';
+import { DEFAULT_PROJECT } from '../../../testing/seeded-organizations.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { FindSecretValues, type FindSecretValuesDeps } from './find-secret-values.ts';
 

@@ -3,15 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type UsageRow } from '@cloche/contract';
 import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
-import {
-  credentialOf,
-  DEFAULT_PROJECT,
-  ORG,
-  OTHER_PROJECT,
-  openSandboxes,
-  type SandboxesWorld,
-  type TestRequest,
-} from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../../testing/seeded-organizations.ts';
+import type { TestRequest } from '../../../testing/test-request.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { HOUR_COLUMNS, HOUR_MS, NO_USE } from '../metering/hour-sums.ts';

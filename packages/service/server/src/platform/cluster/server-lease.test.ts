@@ -1,8 +1,9 @@
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { sql } from 'kysely';
-import { openWorld, SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
+import { openWorld, SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES } from '../../../testing/servers.ts';
+import { SILENT } from '../../../testing/silent.ts';
 import { DatabaseClock } from '../db/database-clock.ts';
 import { openOwnConnection } from '../db/postgres-database.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';

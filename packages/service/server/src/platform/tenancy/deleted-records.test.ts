@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { DEFAULT_PROJECT, ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { DEFAULT_PROJECT, ORG } from '../../../testing/seeded-organizations.ts';
 import { DeletedRecords } from './deleted-records.ts';
 
 const DAY_MS = 86_400_000;

@@ -5,7 +5,7 @@ import type { AuditLog } from '../../../src/platform/audit-log/audit-log.ts';
 import { hashApiKey, makeApiKey } from '../../../src/platform/keys/api-key-format.ts';
 import { OrgRepository } from '../../../src/platform/tenancy/org-repository.ts';
 import { SqlProjectRepository } from '../../../src/platform/tenancy/project-repository.ts';
-import { ORG } from '../../sandboxes.ts';
+import { ORG } from '../../seeded-organizations.ts';
 import type { Clients } from '../clients.ts';
 import type { Workload, WorkloadWorld } from '../workload.ts';
 

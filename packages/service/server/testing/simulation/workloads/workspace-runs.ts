@@ -5,7 +5,7 @@ import { composeRunExecution, composeRunRecords } from '../../../src/compose/com
 import type { ExportArtifact } from '../../../src/features/artifacts/export-artifact.ts';
 import { toWorkspaceRun } from '../../../src/features/workspace-runs/record/workspace-run.ts';
 import { type Route, route } from '../../../src/platform/http/route.ts';
-import { DEFAULT_PROJECT, OTHER_PROJECT } from '../../sandboxes.ts';
+import { DEFAULT_PROJECT, OTHER_PROJECT } from '../../seeded-organizations.ts';
 import type { Clients } from '../clients.ts';
 import { watchCommands } from '../command-invariants.ts';
 import type { ServerParts } from '../server-parts.ts';

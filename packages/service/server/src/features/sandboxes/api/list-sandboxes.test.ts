@@ -3,16 +3,11 @@ import { describe, it } from 'node:test';
 import { type OrgId, operations, type SandboxId } from '@cloche/contract';
 import { LaunchError } from '@cloche/runtime';
 import { FakeClock } from '@cloche/testkit';
-import {
-  credentialOf,
-  DEFAULT_PROJECT,
-  OTHER_PROJECT,
-  openSandboxes,
-  repositoryOf,
-  type SandboxesWorld,
-  type TestRequest,
-} from '../../../../testing/sandboxes.ts';
+import { repositoryOf } from '../../../../testing/sandbox-repository.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, OTHER_PROJECT } from '../../../../testing/seeded-organizations.ts';
 import { NEEDS_POSTGRES } from '../../../../testing/servers.ts';
+import type { TestRequest } from '../../../../testing/test-request.ts';
 import { toRow } from '../../sandbox-records/sandbox-row.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: TestRequest = {}) {

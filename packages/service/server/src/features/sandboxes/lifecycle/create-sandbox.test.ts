@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations } from '@cloche/contract';
 import { fakeManifest } from '@cloche/testkit';
-import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT, openSandboxes } from '../../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../../../testing/seeded-organizations.ts';
 import type { AppError } from '../../../platform/base/app-error.ts';
 
 const issuesOf = (error: AppError) => (error.details as { issues: { path: string; message: string }[] }).issues;

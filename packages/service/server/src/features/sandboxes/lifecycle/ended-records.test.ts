@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { operations } from '@cloche/contract';
-import { DEFAULT_PROJECT, ORG, openSandboxes } from '../../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
+import { DEFAULT_PROJECT, ORG } from '../../../../testing/seeded-organizations.ts';
 
 const DAY_MS = 86_400_000;
 

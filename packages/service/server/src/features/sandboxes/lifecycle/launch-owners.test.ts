@@ -1,7 +1,8 @@
 /** Which of several servers of one database launches a sandbox. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { openSandboxes, repositoryOf } from '../../../../testing/sandboxes.ts';
+import { repositoryOf } from '../../../../testing/sandbox-repository.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
 
 describe('a launch, with two servers', () => {
   it('a launch, with two servers, is left to the server that accepted the creation, however slow it is', async () => {

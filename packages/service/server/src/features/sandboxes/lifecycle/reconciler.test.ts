@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { onAbort } from '@cloche/node-support';
 import { AgentError, type RuntimeDriver } from '@cloche/runtime';
-import { openSandboxes, repositoryOf, SILENT } from '../../../../testing/sandboxes.ts';
+import { repositoryOf } from '../../../../testing/sandbox-repository.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
+import { SILENT } from '../../../../testing/silent.ts';
 import { Reconciler } from './reconciler.ts';
 
 type Connect = RuntimeDriver['connect'];

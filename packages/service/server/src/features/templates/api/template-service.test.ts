@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type SecretId, type TemplateRecipe } from '@cloche/contract';
-import { credentialOf, DEFAULT_PROJECT, ORG, openSandboxes, SILENT } from '../../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG } from '../../../../testing/seeded-organizations.ts';
+import { SILENT } from '../../../../testing/silent.ts';
 import { standStill } from '../../../../testing/stand-still.ts';
 import { built, containing, createTemplate, rebuilt, recipe } from '../../../../testing/templates.ts';
 import { RemoveVersions } from '../builds/remove-versions.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { OrgId, TemplateBuildId, TemplateId, TemplateVersionId } from '@cloche/contract';
-import { addOrganizations, seed } from '../../../../testing/sandboxes.ts';
+import { addOrganizations, seed } from '../../../../testing/seeded-organizations.ts';
 import { openTestDatabase } from '../../../../testing/test-database.ts';
 import { Changes } from '../../../platform/base/changes.ts';
 import type { Database } from '../../../platform/db/database.ts';

@@ -3,13 +3,8 @@ import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type TemplateBuild } from '@cloche/contract';
 import type { LaunchSpec } from '@cloche/protocol';
 import { LaunchError } from '@cloche/runtime';
-import {
-  addOrganizations,
-  credentialOf,
-  ORG,
-  openSandboxes,
-  type SandboxesWorld,
-} from '../../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
+import { addOrganizations, credentialOf, ORG } from '../../../../testing/seeded-organizations.ts';
 import {
   built,
   containing,

@@ -4,7 +4,7 @@ import type { TemplateBuildId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { FakeClock } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
-import { SILENT } from '../../../../testing/sandboxes.ts';
+import { SILENT } from '../../../../testing/silent.ts';
 import { Changes } from '../../../platform/base/changes.ts';
 import { holdBuild } from './hold-build.ts';
 

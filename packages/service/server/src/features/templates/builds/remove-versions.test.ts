@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
 import { CaptureError, LaunchError, type Versions } from '@cloche/runtime';
-import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
+import { ORG } from '../../../../testing/seeded-organizations.ts';
+import { SILENT } from '../../../../testing/silent.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../../testing/templates.ts';
 import { RemoveVersions } from './remove-versions.ts';
 

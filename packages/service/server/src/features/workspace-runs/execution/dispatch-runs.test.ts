@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations, type WorkspaceRunId } from '@cloche/contract';
 import { LaunchError } from '@cloche/runtime';
-import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../../../testing/seeded-organizations.ts';
 import { openRuns, type RunsWorld } from '../../../../testing/workspace-runs.ts';
 import { RunQueue } from './run-queue.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ORG } from '../../../../testing/sandboxes.ts';
+import { ORG } from '../../../../testing/seeded-organizations.ts';
 import { openRuns, type RunsWorld } from '../../../../testing/workspace-runs.ts';
 import { addRunQueueMetrics } from './run-queue-metrics.ts';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FINISHED_RUN_STATUSES, type ResourceEvent, WORKSPACE_RUN_STATUSES } from '@cloche/contract';
-import { OTHER_PROJECT, openSandboxes } from '../../../../testing/sandboxes.ts';
+import { openSandboxes } from '../../../../testing/sandboxes.ts';
+import { OTHER_PROJECT } from '../../../../testing/seeded-organizations.ts';
 import { ARCHIVE, newRun, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
 import { UNAUDITED } from '../../../platform/call/call.ts';
 import { ProjectChanges } from '../../projects/project-changes.ts';
