@@ -5,6 +5,9 @@ import { HostdProcess } from './hostd-process.ts';
 import type { TestInstallation } from './installation.ts';
 import { hostLeftovers } from './leftovers.ts';
 
+/** A time after every version was made: a removal with it removes the version. */
+export const EVER = 10 ** 15 - 1;
+
 /** Parts that the tests of a suite share. A test that kills hostd puts the next one in its place. */
 export interface HostdSuite {
   installation: TestInstallation;

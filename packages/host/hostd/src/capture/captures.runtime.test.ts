@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { CapturedVersion } from '@cloche/protocol';
 import { HostdProcess, IDLE_COMMAND } from '../../testing/hostd-process.ts';
-import { hostdSuite } from '../../testing/hostd-suite.ts';
+import { EVER, hostdSuite } from '../../testing/hostd-suite.ts';
 import { runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type SpecChanges } from '../../testing/installation.ts';
 import { instanceLeftovers } from '../../testing/leftovers.ts';
@@ -79,8 +79,6 @@ for i in $(seq 1 3 60); do rm f$i; done; head -c 5M /dev/urandom > h
 md5sum * > /sums`;
 
 const MANIFEST = { languages: [], env: { FROM_CAPTURE: 'yes' } };
-/** A time after every version was made. */
-const EVER = 10 ** 15 - 1;
 
 /** Unpacks enough for a shell in `/image`, with links to a folder of the host where hostd mounts. */
 const hostileImage = (target: string) => `

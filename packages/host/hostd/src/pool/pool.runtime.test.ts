@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { LaunchSpec } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
-import { hostdSuite } from '../../testing/hostd-suite.ts';
+import { EVER, hostdSuite } from '../../testing/hostd-suite.ts';
 import { initPid, recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
@@ -20,8 +20,6 @@ const ANSWERING = [
   "require('http').createServer((_, r) => r.end('ok')).listen({ fd: 3 })",
 ];
 const SIZE = 3;
-/** A time after every version was made. */
-const EVER = 10 ** 15 - 1;
 const POLICY = { mode: 'allowlist' as const, hosts: ['example.com'] };
 
 /** Makes an installation whose pool has instances with an open network and the default resources from the start. */
