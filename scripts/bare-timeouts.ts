@@ -8,8 +8,8 @@ const USE =
   /\bAbortSignal\s*(?:\?\.|\.|(?:\?\.)?\[\s*['"`])\s*timeout\b|\{[^{}=]*\btimeout\b[^{}=]*\}\s*=\s*AbortSignal\b/g;
 
 /**
- * Finds uses of `AbortSignal.timeout` outside of comments. A `Deadline` bounds a wait in its place: its timer ends with
- * the wait, it passes on the signal of its caller, it says why the wait ended, and simulations can move its time.
+ * Finds uses of `AbortSignal.timeout` outside of comments. Code uses a `Deadline` instead: it clears its timer when the
+ * wait ends, follows the signal of the caller, and tells why the wait ended. Simulations can advance its time.
  */
 export function findBareTimeouts(source: string): BareTimeout[] {
   const code = source.replaceAll(/\/\*.*?\*\/|(?<![:'"`])\/\/[^\n]*/gs, (comment) => comment.replaceAll(/[^\n]/g, ' '));
