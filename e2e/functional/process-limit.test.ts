@@ -157,7 +157,12 @@ print(sum(program.startswith("sleep") for program in programs()))`;
 /** Takes all processes of its sandbox, again and again, in a session that belongs to no run. */
 const FILL = `
 import os, time
-if os.fork() == 0:
+def fork():
+    # Processes that were killed before count until they have exited.
+    while True:
+        try: return os.fork()
+        except OSError: time.sleep(0.01)
+if fork() == 0:
     os.setsid()
     with open("/workspace/leader", "w") as file: file.write(str(os.getpid()))
     def take():

@@ -1,6 +1,8 @@
 /** Tests what code can do to the zygote of its own sandbox, and to the channel between the agent and its kernels. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { eventually } from '@cloche/testkit/eventually';
 import { skipUnless } from '../support/claims.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
 import { sharedService, type TestService } from '../support/service.ts';
@@ -73,7 +75,10 @@ except OSError as error: print(type(error).__name__)`;
     assert.equal(await output(attempt(`os.mkfifo("${PLACE}/00.stdout")`)), 'PermissionError');
     assert.equal(await output(attempt(`os.symlink("/etc/shadow", "${PLACE}/00.stdout")`)), 'PermissionError');
     assert.equal(await output(attempt(`os.unlink("${PLACE}/kernels.sock")`)), 'PermissionError');
-    assert.deepEqual(await listed(), ['kernels.sock'], 'a name is there only while its kernel arrives');
+    // The warm-up of the sandbox listens there until it ends.
+    await eventually(async () => isDeepStrictEqual(await listed(), ['kernels.sock']), {
+      because: 'a name is there only while its kernel arrives',
+    });
   });
 
   it('accepts no process of another user as a kernel, which would be killed with its context, and no process without a name', async () => {

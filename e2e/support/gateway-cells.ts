@@ -8,7 +8,7 @@ import type { CellMessage } from './cell-outcome.ts';
 import type { Cell, CellGroup } from './notebook-cells.ts';
 
 /** Time that a cell may take on a busy machine. */
-const CELL_MS = 60_000;
+const CELL_MS = 180_000;
 /** Time after which the cell does what it does after it has said so. */
 const UNTIL_INTERRUPT_MS = 200;
 

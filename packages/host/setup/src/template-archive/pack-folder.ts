@@ -17,6 +17,9 @@ export interface PackedFolder {
  */
 const XATTRS = ['security.capability', 'user.*'];
 
+/** zstd's output depends on how its input is cut, and a pipe cuts it where the reader happens to look. */
+const BLOCK_BYTES = 256 * 1024;
+
 /**
  * Passes the tar of entries of a folder, compressed with zstd, to `write`: with numbers of owners, modes, times of files in seconds,
  * links and attributes. The same files always give the same bytes.
@@ -50,6 +53,7 @@ export async function packFolder(
           yield chunk;
         }
       },
+      inBlocks,
       createZstdCompress(),
       async (chunks: AsyncIterable<Buffer>) => {
         for await (const chunk of chunks) {
@@ -67,6 +71,24 @@ export async function packFolder(
   const [code] = (await closed) as [number | null];
   if (code !== 0 && !(code === 1 && onlyLinked(said))) throw new Error(`tar of ${folder} failed: ${said.trim()}`);
   return { sizeBytes, plainBytes, sha256: hash.digest('hex') };
+}
+
+/** Cuts bytes into blocks of one size, of which only the last can be smaller. */
+export async function* inBlocks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let block = Buffer.allocUnsafe(BLOCK_BYTES);
+  let filled = 0;
+  for await (const chunk of chunks) {
+    for (let taken = 0; taken < chunk.length; ) {
+      const copied = chunk.copy(block, filled, taken);
+      taken += copied;
+      filled += copied;
+      if (filled < BLOCK_BYTES) continue;
+      yield block;
+      block = Buffer.allocUnsafe(BLOCK_BYTES);
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield block.subarray(0, filled);
 }
 
 /**
