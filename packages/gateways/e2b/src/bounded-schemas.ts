@@ -20,6 +20,11 @@ function mapOf(maxProperties: number, nameLength: number, valueLength: number) {
 }
 
 export const METADATA = mapOf(LIMITS.metadataKeys, LIMITS.metadataKeyLength, LIMITS.metadataValueLength);
-export const ENVIRONMENT = mapOf(LIMITS.envEntries, LIMITS.envBytes, LIMITS.envBytes);
+/** No kernel or program can have other names and values: they end at a NUL, and a name at `=`. */
+export const ENVIRONMENT = {
+  ...mapOf(LIMITS.envEntries, LIMITS.envBytes, LIMITS.envBytes),
+  propertyNames: { ...textUpTo(LIMITS.envBytes), pattern: '^[^=\\u0000]+$' },
+  additionalProperties: { ...textUpTo(LIMITS.envBytes), pattern: '^[^\\u0000]*$' },
+};
 /** One value is a secret's list of hosts, separated by commas. */
 export const SECRET_METADATA = mapOf(LIMITS.metadataKeys, LIMITS.metadataKeyLength, LIMITS.networkHosts * 256);

@@ -117,6 +117,16 @@ describe('what a client of E2B sends as JSON', () => {
     });
     assert.equal(refused.status, 400, await refused.text());
   });
+
+  it('what a client of E2B sends as JSON is refused before anything runs for variables that no program can have', async () => {
+    for (const env_vars of [{ 'a=b': 'x' }, { '': 'x' }, { 'a\0': 'x' }, { a: '\0' }, { '=': '' }])
+      for (const language of ['python', 'js', 'bash']) {
+        const body = { code: 'print 1', env_vars, language };
+        const refused = await boxes.call(box, { port: INTERPRETER, path: '/execute', body });
+        const text = await refused.text();
+        assert.deepEqual([refused.status, /env_vars/.test(text)], [400, true], text);
+      }
+  });
 });
 
 it('an upload of files of a template without a body is written as an empty file', async () => {

@@ -1,4 +1,5 @@
 import type { CodeOutput, CodeRunEvent } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { isClocheError } from '@cloche/sdk';
 import { isGone } from './box-session.ts';
 import { resultsOf } from './e2b-result.ts';
@@ -32,8 +33,15 @@ export async function* lines(events: AsyncIterable<CodeRunEvent>): AsyncGenerato
       }
     }
   } catch (error) {
-    if (!isClocheError(error) || isGone(error)) throw error;
-    yield line({ type: 'error', name: error.code, value: error.message, traceback: `${error.code}: ${error.message}` });
+    const { name, message } = refusalOf(error);
+    yield line({ type: 'error', name, value: message, traceback: `${name}: ${message}` });
   }
   yield line({ type: 'end_of_execution' });
+}
+
+/** Returns what a refusal says that comes after the head of the response. Throws any other error. */
+function refusalOf(error: unknown): { readonly name: string; readonly message: string } {
+  if (isClocheError(error) && !isGone(error)) return { name: error.code, message: error.message };
+  if (error instanceof GatewayError && error.status < 500) return { name: 'invalid_request', message: error.message };
+  throw error;
 }
