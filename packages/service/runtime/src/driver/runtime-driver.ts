@@ -52,8 +52,8 @@ export interface Launched {
 
 /** Facts about the use of a sandbox that the server knows at its launch. A driver may ignore it. */
 export interface LaunchHints {
-  /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
-  readonly startsBusy?: boolean | undefined;
+  /** Whether the sandbox computes from its start, so that the driver should delay work for later sandboxes. */
+  readonly expectsImmediateLoad?: boolean | undefined;
   /** The organization of the sandbox. Waiting instances with a client's files count in its share. */
   readonly owner?: string | undefined;
 }

@@ -82,7 +82,7 @@ describe('a driver', () => {
 
   it('a driver tells hostd of a sandbox that computes at once', async () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
-    await hostd.driver.launch('sbx_1', 1, SPEC, never, { startsBusy: true });
+    await hostd.driver.launch('sbx_1', 1, SPEC, never, { expectsImmediateLoad: true });
     assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1?starts=busy']);
   });
 

@@ -84,11 +84,11 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions {
     generation: number,
     spec: LaunchSpec,
     signal: AbortSignal,
-    { startsBusy = false, owner }: LaunchHints = {},
+    { expectsImmediateLoad = false, owner }: LaunchHints = {},
   ): Promise<Launched> {
     const path = pathOf({ sandboxId, generation });
     requireAgents(await this.#hostd.peer(signal));
-    const query = startsBusy ? '?starts=busy' : '';
+    const query = expectsImmediateLoad ? '?starts=busy' : '';
     const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec, ownedBy(owner));
     const { agentAnswers, kernelReady, ...instance } = answer;
     this.#agents.noteLaunched(path, { agentAnswers, kernelReady });

@@ -36,8 +36,8 @@ export interface SandboxCreation {
   readonly lifetimeMs?: number;
   /** Whether the caller retries until a quota has room, so that refusals by quotas have no events. */
   readonly waitsForRoom?: boolean;
-  /** Whether the sandbox is busy from the start. */
-  readonly startsBusy?: boolean;
+  /** Whether the sandbox computes from its start. */
+  readonly expectsImmediateLoad?: boolean;
   /** Called in the transaction that inserts the sandbox. If it rejects, there is no sandbox. */
   readonly guard?: (tx: Transaction) => Promise<void>;
 }

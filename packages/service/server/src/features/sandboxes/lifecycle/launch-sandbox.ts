@@ -68,10 +68,10 @@ export class LaunchSandbox {
   }
 
   /** Starts a launch and returns at once. */
-  start(record: SandboxRecord, { startsBusy }: LaunchHints = {}): void {
+  start(record: SandboxRecord, { expectsImmediateLoad }: LaunchHints = {}): void {
     const launch = this.#launches.get(record.id) ?? { abort: new AbortController(), settled: Promise.resolve() };
     this.#launches.set(record.id, launch);
-    launch.settled = this.#launch(record, { startsBusy }, launch.abort.signal).finally(() =>
+    launch.settled = this.#launch(record, { expectsImmediateLoad }, launch.abort.signal).finally(() =>
       this.#launches.delete(record.id),
     );
   }

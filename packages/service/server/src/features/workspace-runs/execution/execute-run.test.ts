@@ -45,7 +45,7 @@ describe('a started workspace run', () => {
     assert.deepEqual(await states(id), ['awaiting_archive', 'archived', 'queued', 'running', 'succeeded']);
     const sandbox = await sandboxOf(id);
     assert.deepEqual([sandbox?.status, sandbox?.metadata], ['destroyed', { workspaceRun: id }]);
-    assert.deepEqual(world.driver.launches.at(-1)?.hints.startsBusy, true);
+    assert.deepEqual(world.driver.launches.at(-1)?.hints.expectsImmediateLoad, true);
     const types = announced.filter(({ type }) => type.startsWith('workspace_run.')).map(({ type }) => type);
     assert.deepEqual(types.slice(-3), ['workspace_run.queued', 'workspace_run.running', 'workspace_run.succeeded']);
     const usage = await world.db.selectFrom('usage_hours').select('workspace_runs').execute();

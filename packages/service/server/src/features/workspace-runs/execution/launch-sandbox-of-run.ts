@@ -76,7 +76,7 @@ export class LaunchSandboxOfRun {
         body: sandboxBody(record),
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
-        startsBusy: true,
+        expectsImmediateLoad: true,
         guard: claimGuard(run, this.#deps),
       });
     } catch (error) {
