@@ -87,8 +87,8 @@ export const ProvideKernel = Type.Object({ language: Type.Literal('python') }, {
 export type ProvideKernel = Static<typeof ProvideKernel>;
 
 /** A language whose kernels start inside sandboxes. */
-export const StartedLanguage = Type.Union([Type.Literal('javascript'), Type.Literal('typescript')]);
-export type StartedLanguage = Static<typeof StartedLanguage>;
+export const SpawnedLanguage = Type.Union([Type.Literal('javascript'), Type.Literal('typescript')]);
+export type SpawnedLanguage = Static<typeof SpawnedLanguage>;
 
 /** A live incarnation of a sandbox. */
 export const Instance = Type.Object({

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { parsePlainJson } from '@cloche/node-support';
-import { type HostdErrorBody, HostdHealth, type HostWarning, HostWarningList, StartedLanguage } from '@cloche/protocol';
+import { type HostdErrorBody, HostdHealth, type HostWarning, HostWarningList, SpawnedLanguage } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
@@ -31,11 +31,11 @@ const STATUS_OF_CODE = {
   internal: 500,
 } as const;
 
-const LanguageParams = Type.Object({ language: StartedLanguage });
+const LanguageParams = Type.Object({ language: SpawnedLanguage });
 
 export interface AppDeps extends InstanceRoutesDeps, VersionRoutesDeps {
   measured: MeasuredInstances;
-  recordLanguage: (language: StartedLanguage) => void;
+  recordLanguage: (language: SpawnedLanguage) => void;
   health: () => Static<typeof HostdHealth>;
   /** Measures what keeps sandboxes from the network. */
   measureNetwork: (signal: AbortSignal) => Promise<HostWarning[]>;

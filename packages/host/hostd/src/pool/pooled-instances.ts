@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { processorMs } from '@cloche/node-support';
-import type { StartedLanguage } from '@cloche/protocol';
+import type { SpawnedLanguage } from '@cloche/protocol';
 import type { GroupUsage } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
@@ -89,14 +89,14 @@ export class PooledInstances implements PoolMaker {
   }
 
   /** Notes that a context was opened in that language. Waiting instances get a kernel of it while the demand lasts. */
-  recordLanguage(language: StartedLanguage): void {
+  recordLanguage(language: SpawnedLanguage): void {
     if (!this.#languages.note(language) || !hasMemoryToSpare()) return;
     const { records } = this.#deps;
     for (const key of records.keys()) if (records.read(key)?.status === 'pooled') this.#startKernel(key, language);
   }
 
   /** Asks an instance's agent to start a kernel ahead. Failures are ignored: the first context then starts one. */
-  #startKernel(key: InstanceKey, language: StartedLanguage): void {
+  #startKernel(key: InstanceKey, language: SpawnedLanguage): void {
     const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     const request = `PUT /spare-kernels/${language}`;
     waitForAgent(socketPath, AbortSignal.timeout(ANSWER_MS), request).catch(() => undefined);

@@ -1,4 +1,4 @@
-import type { OpenContext, ProvideKernel, StartedLanguage } from '@cloche/protocol';
+import type { OpenContext, ProvideKernel, SpawnedLanguage } from '@cloche/protocol';
 import type { AgentHttpClient, ContextHook } from '../../agent-client/http/agent-http-client.ts';
 import type { Instance } from '../runtime-driver.ts';
 import { ASK_MS, type HostdConnection } from './hostd-connection.ts';
@@ -18,7 +18,7 @@ type Agent = Pick<AgentHttpClient, 'openContexts' | 'expectNoKernel'>;
 /** Requests kernels from hostd for the contexts of all instances. */
 export class KernelSupply {
   readonly #hostd: Pick<HostdConnection, 'request' | 'claims'>;
-  readonly #reportAgainAt = new Map<StartedLanguage, number>();
+  readonly #reportAgainAt = new Map<SpawnedLanguage, number>();
 
   constructor(hostd: Pick<HostdConnection, 'request' | 'claims'>) {
     this.#hostd = hostd;
@@ -43,7 +43,7 @@ export class KernelSupply {
   }
 
   /** Reports a language to hostd. A failure is ignored: the report only makes later contexts start faster. */
-  report(language: StartedLanguage): void {
+  report(language: SpawnedLanguage): void {
     const now = performance.now();
     if (now < (this.#reportAgainAt.get(language) ?? 0)) return;
     this.#reportAgainAt.set(language, now + REPORT_AGAIN_MS);
