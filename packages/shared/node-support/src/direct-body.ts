@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
-import { ExpectedBytes } from './expected-bytes.ts';
 import { endPacing } from './pace-chunks.ts';
 import { parseFromStream } from './parse-from-stream.ts';
+import { RemainingBytes } from './remaining-bytes.ts';
 
 /** Receiver of a body's bytes. */
 export interface BodySink {
@@ -32,7 +32,7 @@ export class DirectBody {
   readonly #socket: Socket;
   readonly #reader: Socket;
   readonly #over = Promise.withResolvers<void>();
-  readonly #expected: ExpectedBytes;
+  readonly #remaining: RemainingBytes;
   #isGivenUp = false;
 
   /** Returns whether a body is large enough, not received yet, and on a connection with a native handle. */
@@ -57,7 +57,7 @@ export class DirectBody {
     directSockets.add(socket);
     this.#socket = socket;
     this.#sink = sink;
-    this.#expected = new ExpectedBytes(Number(request.headers['content-length']));
+    this.#remaining = new RemainingBytes(Number(request.headers['content-length']));
     flush(socket);
     const arrived: Buffer | null = request.read(request.readableLength);
     letGo(socket);
@@ -70,7 +70,7 @@ export class DirectBody {
   }
 
   resume(): void {
-    if (this.#expected.left > 0) this.#reader.resume();
+    if (this.#remaining.count > 0) this.#reader.resume();
   }
 
   /** Discards the rest of the body. */
@@ -102,7 +102,7 @@ export class DirectBody {
     this.#reader.on('error', broken).once('end', broken);
     socket.once('close', () => {
       this.#reader.destroy();
-      if (this.#expected.left > 0) this.#sink.fail(new Error('the sender went away before it had sent everything'));
+      if (this.#remaining.count > 0) this.#sink.fail(new Error('the sender went away before it had sent everything'));
       this.#over.resolve();
     });
     const end = socket.destroySoon.bind(socket);
@@ -113,12 +113,12 @@ export class DirectBody {
   }
 
   #receive(read: Buffer): boolean {
-    const bytes = this.#expected.take(read);
+    const bytes = this.#remaining.take(read);
     // Bytes arrived, so restart the idle timeout.
     this.#socket.setTimeout(this.#socket.timeout ?? 0);
-    if (this.#expected.left === 0) this.#over.resolve();
+    if (this.#remaining.count === 0) this.#over.resolve();
     const goesOn = this.#isGivenUp || this.#sink.take(bytes);
-    return goesOn && this.#expected.left > 0;
+    return goesOn && this.#remaining.count > 0;
   }
 }
 

@@ -1,4 +1,4 @@
-import { type BodySink, ExpectedBytes } from '@cloche/node-support';
+import { type BodySink, RemainingBytes } from '@cloche/node-support';
 import type { GiveBack, Lender, TakeBytes } from './lent-bytes.ts';
 
 /** Bytes of one read buffer. A Unix socket's full buffer fits into it. */
@@ -18,14 +18,14 @@ export interface BodyReader {
 export class BodyLender implements Lender, BodySink {
   readonly #reader: BodyReader;
   readonly #free: Buffer[] = [];
-  readonly #expected: ExpectedBytes;
+  readonly #remaining: RemainingBytes;
   readonly #over = Promise.withResolvers<void>();
   #next: Buffer = Buffer.alloc(0);
   #take: TakeBytes | undefined;
 
   constructor(reader: BodyReader, sizeBytes: number) {
     this.#reader = reader;
-    this.#expected = new ExpectedBytes(sizeBytes);
+    this.#remaining = new RemainingBytes(sizeBytes);
     this.#over.promise.catch(() => undefined);
   }
 
@@ -47,12 +47,12 @@ export class BodyLender implements Lender, BodySink {
   }
 
   take(read: Buffer): boolean {
-    const bytes = this.#expected.take(read);
+    const bytes = this.#remaining.take(read);
     const piece = read.buffer === this.#next.buffer ? this.#next : undefined;
     // A free buffer exists: reading stops when `#mayRead` is false.
     if (piece) this.#next = this.#free.pop() ?? Buffer.alloc(0);
     this.#take?.(bytes, this.#giveBackOf(piece));
-    if (this.#expected.left === 0) this.#over.resolve();
+    if (this.#remaining.count === 0) this.#over.resolve();
     return this.#mayRead;
   }
 
@@ -61,7 +61,7 @@ export class BodyLender implements Lender, BodySink {
   }
 
   get #mayRead(): boolean {
-    return this.#expected.left > 0 && this.#free.length > 0;
+    return this.#remaining.count > 0 && this.#free.length > 0;
   }
 
   #giveBackOf(piece: Buffer | undefined): GiveBack {
