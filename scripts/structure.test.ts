@@ -230,13 +230,13 @@ describe('a source file', () => {
     assert.deepEqual(circles(imports), []);
   });
 
-  it('uses `DirectBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
-    const knowing = sources.filter((file) => /\bDirectBody\b/.test(readFileSync(file, 'utf8')));
+  it('uses `SocketBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
+    const knowing = sources.filter((file) => /\bSocketBody\b/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(
       knowing.filter((file) => !file.startsWith('packages/shared/node-support/')).sort(),
       [
         'guest/agent/src/files/receive-body.ts',
-        'guest/agent/src/files/receive-directly.ts',
+        'guest/agent/src/files/receive-from-socket.ts',
         'service/runtime/src/bytes/byte-transfer.ts',
       ].map((file) => `packages/${file}`),
     );

@@ -8,7 +8,7 @@ import { findUnowned } from './unowned.ts';
 const EXCEPT: Readonly<Record<string, string>> = {
   'packages/guest/agent/src/guest/precompile-agent.ts': 'an error fails the build of the guest folder, as it must',
   'packages/guest/agent/src/kernels/start-kernel.ts': '`KernelProcess` listens to the child in the same turn',
-  'packages/shared/node-support/src/direct-body.ts': '`#endWith` listens in the same turn',
+  'packages/shared/node-support/src/socket-body.ts': '`#endWith` listens in the same turn',
   'packages/service/runtime/src/agent-client/agent-endpoint.ts': 'the HTTP client listens to connections that it opens',
   'packages/service/runtime/src/agent-client/http/agent-transport.ts': '`answerTo` listens, in the same turn',
   'packages/service/server/src/features/previews/proxy/forward.ts': 'both callers listen in the same turn',

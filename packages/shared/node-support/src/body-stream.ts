@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { finished, PassThrough, type Readable } from 'node:stream';
-import { DirectBody } from './direct-body.ts';
+import { SocketBody } from './socket-body.ts';
 
 /**
  * Returns the body of a request as a stream of its own. When that stream is destroyed, `readRest` can still read the rest
@@ -17,9 +17,9 @@ export function bodyStream(request: IncomingMessage): Readable {
   return request.pipe(body);
 }
 
-/** Discards the rest of a request's body. A `DirectBody` does so itself. */
+/** Discards the rest of a request's body. A `SocketBody` does so itself. */
 export function readRest(request: IncomingMessage): void {
-  if (DirectBody.isReading(request)) return;
+  if (SocketBody.isReading(request)) return;
   request.unpipe();
   request.resume();
 }

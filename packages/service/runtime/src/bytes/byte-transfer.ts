@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
-import { type BodySink, bodyStream, DirectBody, onAbort, readRest, reportFailure } from '@cloche/node-support';
+import { type BodySink, bodyStream, onAbort, readRest, reportFailure, SocketBody } from '@cloche/node-support';
 import { BodyLender, type BodyReader } from './body-lender.ts';
 import { LentBytes } from './lent-bytes.ts';
 import { lenderOf } from './transfer-agent.ts';
@@ -17,7 +17,7 @@ const LENT_BYTES = 1024 * 1024;
 
 /** Returns the body of a client's request. `response` is the response to that request. */
 export function requestBody(request: IncomingMessage, response: ServerResponse): Readable {
-  if (!DirectBody.isPossible(request)) return bodyStream(request);
+  if (!SocketBody.isPossible(request)) return bodyStream(request);
   return new LentBytes(new BodyLender(directReader(request, response), Number(request.headers['content-length'])));
 }
 
@@ -53,7 +53,7 @@ export function discardBody(body: Readable | undefined): void {
 
 /** Reads the rest of a client's request, which is dropped. The connection stays open until then. */
 export function finishBody(request: IncomingMessage): void {
-  if (!DirectBody.isReading(request)) closeAfterBody(request);
+  if (!SocketBody.isReading(request)) closeAfterBody(request);
   readRest(request);
 }
 
@@ -104,10 +104,10 @@ async function sendLent(body: LentBytes, target: Writable, signal?: AbortSignal)
 }
 
 function directReader(request: IncomingMessage, response: ServerResponse): BodyReader {
-  let body: DirectBody | undefined;
+  let body: SocketBody | undefined;
   return {
     begin: (sink: BodySink) => {
-      body = new DirectBody(request, response, sink);
+      body = new SocketBody(request, response, sink);
     },
     resume: () => body?.resume(),
     close: () => body?.giveUp(),

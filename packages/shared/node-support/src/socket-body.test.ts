@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { type BodySink, DirectBody } from './direct-body.ts';
 import { GuardedServer } from './guarded-server.ts';
+import { type BodySink, SocketBody } from './socket-body.ts';
 
 /** Lines, so that a server that paces chunks holds most of a read back. */
 const BYTES = Buffer.from(randomBytes(3_200_000).toString('hex').replace(/.{8}/g, '$&\r\n').slice(0, 5_000_001));
@@ -45,7 +45,7 @@ async function ask(
     const [request, response] = (await once(server, 'request')) as [IncomingMessage, ServerResponse];
     // Let the server read the bytes that arrived with the head.
     await turn();
-    assert.ok(DirectBody.isPossible(request));
+    assert.ok(SocketBody.isPossible(request));
     await act({ request, response, client, answer: () => text });
   } finally {
     client.destroy();
@@ -99,7 +99,7 @@ describe('a body that is read directly', () => {
       for (const firstBytes of [0, 1, 200_000, BYTES.length]) {
         const sent = async ({ request, response, client, answer }: Asked) => {
           const keeper = new Keeper();
-          new DirectBody(request, response, keeper);
+          new SocketBody(request, response, keeper);
           client.write(BYTES.subarray(firstBytes));
           await untilAll(keeper);
           assert.ok(keeper.bytes.equals(BYTES), `${firstBytes} bytes first`);
@@ -117,7 +117,7 @@ describe('a body that is read directly', () => {
     await ask(BYTES, async ({ request, response, client }) => {
       const keeper = new Keeper();
       client.write('GET /next HTTP/1.1\r\n\r\n');
-      new DirectBody(request, response, keeper);
+      new SocketBody(request, response, keeper);
       await untilAll(keeper);
       response.end();
       await once(client, 'close');
@@ -130,7 +130,7 @@ describe('a body that is read directly', () => {
     await ask(Buffer.alloc(0), async ({ request, response, client }) => {
       const keeper = new Keeper();
       keeper.holds = true;
-      const body = new DirectBody(request, response, keeper);
+      const body = new SocketBody(request, response, keeper);
       client.write(BYTES);
       for (let before = 0; before < BYTES.length; before = keeper.length) {
         await eventually(() => keeper.length > before, { because: 'the next part is read' });
@@ -145,7 +145,7 @@ describe('a body that is read directly', () => {
   it('a body that is read directly may be refused in mid-way: the answer arrives though its client goes on to send', async () => {
     await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client, answer }) => {
       const keeper = new Keeper();
-      new DirectBody(request, response, keeper);
+      new SocketBody(request, response, keeper);
       await eventually(() => keeper.parts.length > 0, { because: 'the first part is read' });
       response.writeHead(507).end('no room');
       await eventually(() => answer().includes('no room'), { because: 'the refusal arrives' });
@@ -161,7 +161,7 @@ describe('a body that is read directly', () => {
     for (const leave of ['destroy', 'end'] as const) {
       await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client }) => {
         const keeper = new Keeper();
-        new DirectBody(request, response, keeper);
+        new SocketBody(request, response, keeper);
         await eventually(() => keeper.parts.length > 0, { because: 'the first part is read' });
         client[leave]();
         await eventually(() => keeper.failure !== undefined, { because: 'the body fails' });
@@ -173,7 +173,7 @@ describe('a body that is read directly', () => {
   it('a body that is read directly counts as movement: a time that its connection has begins again with each read', async () => {
     await ask(Buffer.alloc(0), async ({ request, response, client }) => {
       const keeper = new Keeper();
-      new DirectBody(request, response, keeper);
+      new SocketBody(request, response, keeper);
       response.setTimeout(800);
       const began = performance.now();
       while (performance.now() - began < 1_600) {
@@ -188,5 +188,5 @@ describe('a body that is read directly', () => {
 
 it('small bodies, and those of unknown length, are left to the HTTP server', async () => {
   const headers = [{}, { 'content-length': '1000' }];
-  for (const each of headers) assert.equal(DirectBody.isPossible({ headers: each } as IncomingMessage), false);
+  for (const each of headers) assert.equal(SocketBody.isPossible({ headers: each } as IncomingMessage), false);
 });

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type BodySink, DirectBody } from '@cloche/node-support';
+import { type BodySink, SocketBody } from '@cloche/node-support';
 import { AdaptiveFile } from './adaptive-file.ts';
 
 const BATCH_BYTES = 512 * 1024;
 /** Number of buffers: one is being written, one waits to be written, and one is being filled. */
 const BATCHES = 3;
 
-/** Does what `receive` does, for bodies that can be read directly from the socket. Worth it: see `DirectBody`. */
-export async function receiveDirectly(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
+/** Does what `receive` does, for bodies that can be read directly from the socket. Worth it: see `SocketBody`. */
+export async function receiveFromSocket(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
   const writer = new BatchWriter(new AdaptiveFile(fd), Number(request.headers['content-length']));
-  const body = new DirectBody(request, response, writer);
+  const body = new SocketBody(request, response, writer);
   try {
     await writer.run(() => body.resume());
   } finally {

@@ -20,14 +20,14 @@ export interface BodySink {
 /** Smallest body read this way; for a smaller one, closing the connection costs more than is gained. */
 const MIN_BYTES = 1024 * 1024;
 /** Connections that are read this way; they carry no further request. */
-const directSockets = new WeakSet<Socket>();
+const bypassedSockets = new WeakSet<Socket>();
 
 /**
  * Reads the body of a large request, bypassing the HTTP server. The server allocates an object and a buffer for each 64
  * KiB; collecting these took 36 % of a server's time for a large file. The connection closes with the answer, but only
  * after the whole body was received: closing it with unread bytes would discard the answer.
  */
-export class DirectBody {
+export class SocketBody {
   readonly #sink: BodySink;
   readonly #socket: Socket;
   readonly #reader: Socket;
@@ -43,7 +43,7 @@ export class DirectBody {
 
   /** Returns whether the body of a request is read this way. */
   static isReading({ socket }: IncomingMessage): boolean {
-    return directSockets.has(socket);
+    return bypassedSockets.has(socket);
   }
 
   /**
@@ -54,7 +54,7 @@ export class DirectBody {
     const { socket } = request;
     const handle = handleOf(request);
     if (!handle) throw new Error('the sender went away before it had sent everything');
-    directSockets.add(socket);
+    bypassedSockets.add(socket);
     this.#socket = socket;
     this.#sink = sink;
     this.#remaining = new RemainingBytes(Number(request.headers['content-length']));
