@@ -3,7 +3,7 @@ import type { Context } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import type { KernelMessages } from './kernel-messages.ts';
 import { type Answer, iopub, type Message, messageOf } from './message.ts';
-import { Missed, type MissedSpace } from './missed.ts';
+import { ReplayBuffer, type ReplaySpace } from './replay-buffer.ts';
 import { askFacts, type KernelFacts, serveShell } from './shell-requests.ts';
 
 /**
@@ -47,7 +47,7 @@ export class Room {
   readonly #log: Logger;
   readonly #session = randomUUID();
   readonly #connections = new Set<Connection>();
-  readonly #missed: Missed;
+  readonly #replay: ReplayBuffer;
   readonly #ending = new AbortController();
   #waiting: WaitingRequest[] = [];
   #waitingBytes = 0;
@@ -61,8 +61,8 @@ export class Room {
   executionCount = 0;
   lastActivity: string | undefined;
 
-  constructor(space: MissedSpace, log: Logger) {
-    this.#missed = new Missed(space);
+  constructor(space: ReplaySpace, log: Logger) {
+    this.#replay = new ReplayBuffer(space);
     this.#log = log;
   }
 
@@ -92,13 +92,13 @@ export class Room {
   enter(connection: Connection): void {
     for (const former of this.#connections) if (isSame(former, connection)) this.#replace(former);
     this.#connections.add(connection);
-    for (const message of this.#missed.take(connection.session)) connection.send(message).catch(this.#onFailure);
+    for (const message of this.#replay.take(connection.session)) connection.send(message).catch(this.#onFailure);
   }
 
   leave(connection: Connection): void {
     // A connection that was replaced is no longer in the set.
     if (!this.#connections.delete(connection)) return;
-    if (this.#connections.size === 0 && this.isBusy) this.#missed.begin(connection.session);
+    if (this.#connections.size === 0 && this.isBusy) this.#replay.begin(connection.session);
   }
 
   /** Answers a request after those before it. */
@@ -173,7 +173,7 @@ export class Room {
   /** Sends a message to all clients. Resolves when all of them read. */
   async tell(answer: Answer, request?: Message): Promise<void> {
     const message = messageOf(answer, this.#session, request);
-    if (this.#connections.size === 0) this.#missed.add(message);
+    if (this.#connections.size === 0) this.#replay.add(message);
     await Promise.all([...this.#connections].map((connection) => connection.send(message)));
   }
 
@@ -181,7 +181,7 @@ export class Room {
   async close(): Promise<void> {
     this.#ending.abort();
     this.#keepWaiting([]);
-    this.#missed.clear();
+    this.#replay.clear();
     await this.#status('dead', undefined);
     for (const connection of this.#connections) connection.close();
   }
@@ -235,7 +235,7 @@ export class Room {
       ? connection
       : [...this.#connections].find((other) => isSame(other, connection));
     if (present) await present.send(message);
-    else this.#missed.add(message);
+    else this.#replay.add(message);
   }
 }
 

@@ -3,12 +3,12 @@ import { Room } from './room.ts';
 
 /** Rooms that are kept although no client is connected. */
 const MAX_EMPTY = 1000;
-const MISSED_BYTES = 64 * 1024 * 1024;
+const REPLAY_BYTES = 64 * 1024 * 1024;
 
 /** The kernels that clients of this server have used. Deciding who may use one is left to `/v1`. */
 export class Rooms {
   readonly #rooms = new Map<string, Room>();
-  readonly #space = { left: MISSED_BYTES };
+  readonly #space = { left: REPLAY_BYTES };
   /** Ids of kernels by sandbox. A lost entry costs one request. */
   readonly known = new Map<string, string>();
   readonly #log: Logger;

@@ -1,18 +1,18 @@
 import type { Message } from './message.ts';
 
 /** Remaining bytes that all kernels of a server may keep for clients that lost their connections. */
-export interface MissedSpace {
+export interface ReplaySpace {
   left: number;
 }
 
 /** The messages that a client has missed since it lost its connection. */
-export class Missed {
-  readonly #space: MissedSpace;
+export class ReplayBuffer {
+  readonly #space: ReplaySpace;
   #session: string | undefined;
   #messages: Message[] = [];
   #bytes = 0;
 
-  constructor(space: MissedSpace) {
+  constructor(space: ReplaySpace) {
     this.#space = space;
   }
 
