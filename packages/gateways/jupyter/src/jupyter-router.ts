@@ -5,7 +5,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { apiKeyOf } from './api-key.ts';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
-import { MAX_CONNECTIONS } from './channels/room.ts';
+import { MAX_CONNECTIONS } from './channels/shared-kernel.ts';
 import { jupyterError } from './jupyter-error.ts';
 import { type JupyterDeps, JupyterState } from './rest/jupyter-state.ts';
 import { kernelRoutes } from './rest/kernel-routes.ts';
@@ -84,7 +84,7 @@ export class JupyterRouter {
   }
 
   async close(): Promise<void> {
-    await this.#state.rooms.close();
+    await this.#state.sharedKernels.close();
     this.#sockets.close();
     await this.#app.close();
   }
@@ -100,20 +100,20 @@ export class JupyterRouter {
     // jupyter-gateway.test.ts.
     const context = await kernels.context(kernelId);
     const session = new URLSearchParams(url.split('?', 2)[1]).get('session_id') ?? undefined;
-    const room = this.#state.rooms.open(kernelId);
+    const shared = this.#state.sharedKernels.open(kernelId);
     const held = await this.#state.hold(api.apiKey);
     using unserved = new DisposableStack();
     unserved.use(held);
-    if (!room.hasPlaceFor(session))
+    if (!shared.hasPlaceFor(session))
       throw new GatewayError(429, `The kernel has ${MAX_CONNECTIONS} clients; close one of them.`);
     const socket = connection.take();
     if (!socket) return;
     unserved.move();
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
-    const closeRoom = () => this.#state.rooms.remove(kernelId);
+    const disconnectClients = () => this.#state.sharedKernels.remove(kernelId);
     const kernel = new KernelMessages(api, context);
-    this.#sockets.open({ request, socket, session, context, kernel, room, held, check, shutDown, closeRoom });
+    this.#sockets.open({ request, socket, session, context, kernel, shared, held, check, shutDown, disconnectClients });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

@@ -8,7 +8,7 @@ import { isKernelGone } from '../jupyter-error.ts';
 import { isControl, serveControl } from './control-requests.ts';
 import type { KernelMessages } from './kernel-messages.ts';
 import type { Message } from './message.ts';
-import type { Connection, Room } from './room.ts';
+import type { Connection, SharedKernel } from './shared-kernel.ts';
 import { jsonWire, OFFSETS_PROTOCOL, offsetsWire, type Wire } from './wire.ts';
 
 const MAX_MESSAGE_BYTES = 1024 * 1024;
@@ -32,7 +32,7 @@ export interface ChannelRequest {
   readonly session: string | undefined;
   readonly context: Context;
   readonly kernel: KernelMessages;
-  readonly room: Room;
+  readonly shared: SharedKernel;
   /** Place of the WebSocket, given back when it closes. Aborts when it must end. */
   readonly held: Disposable & { readonly signal: AbortSignal };
   /** Rejects if the key or the kernel no longer works. */
@@ -40,7 +40,7 @@ export interface ChannelRequest {
   /** Ends the kernel at a client's request. */
   readonly shutDown: () => Promise<void>;
   /** Disconnects all clients of a kernel that has ended. */
-  readonly closeRoom: () => Promise<void>;
+  readonly disconnectClients: () => Promise<void>;
 }
 
 /** The WebSockets of Jupyter's clients. All channels of a kernel share one. */
@@ -75,7 +75,16 @@ export class ChannelSockets {
 
   #serve(
     socket: WebSocket,
-    { session, context, kernel, room, held, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket'>,
+    {
+      session,
+      context,
+      kernel,
+      shared,
+      held,
+      check,
+      shutDown,
+      disconnectClients,
+    }: Omit<ChannelRequest, 'request' | 'socket'>,
   ) {
     const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
     const connection: Connection = {
@@ -88,19 +97,20 @@ export class ChannelSockets {
     };
     socket.on('error', () => socket.terminate());
     endEarly(socket, held);
-    socket.once('close', () => room.leave(connection));
+    socket.once('close', () => shared.leave(connection));
     socket.on('message', (data, isBinary) => {
       const frame = bytesOf(data);
       const message = this.#read(socket, wire, frame, isBinary);
       if (!message) return;
       if (isControl(message))
-        serveControl(room, { connection, message, shutDown, closeRoom }).catch(this.#onLostControl);
+        serveControl(shared, { connection, message, shutDown, disconnectClients }).catch(this.#onLostControl);
       // By any channel: the gateway client of jupyter_server names none.
-      else if (message.header.msg_type === 'input_reply') room.takeInput(connection, message).catch(this.#onLostInput);
-      else if (message.channel === 'shell') room.ask(connection, message, frame.length);
+      else if (message.header.msg_type === 'input_reply')
+        shared.takeInput(connection, message).catch(this.#onLostInput);
+      else if (message.channel === 'shell') shared.ask(connection, message, frame.length);
     });
     this.#watch(socket, check);
-    room.enter(connection);
+    shared.enter(connection);
   }
 
   readonly #onLostInput = (error: unknown) => {

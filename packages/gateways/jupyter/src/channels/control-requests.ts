@@ -1,6 +1,6 @@
 import { isClocheError } from '@cloche/sdk';
 import type { Answer, Fields, Message } from './message.ts';
-import type { Connection, Room } from './room.ts';
+import type { Connection, SharedKernel } from './shared-kernel.ts';
 import { kernelInfo } from './shell-requests.ts';
 
 export interface ControlRequest {
@@ -9,7 +9,7 @@ export interface ControlRequest {
   /** Ends the kernel at a client's request. */
   readonly shutDown: () => Promise<void>;
   /** Disconnects all clients of a kernel that has ended. */
-  readonly closeRoom: () => Promise<void>;
+  readonly disconnectClients: () => Promise<void>;
 }
 
 /** Requests that do not wait for cells, also if they come by the shell channel, as those of earlier clients do. */
@@ -18,32 +18,32 @@ export function isControl({ channel, header }: Message): boolean {
 }
 
 /** Answers a request of the control channel, which does not wait for cells. */
-export async function serveControl(room: Room, request: ControlRequest): Promise<void> {
-  const { connection, message, closeRoom } = request;
+export async function serveControl(shared: SharedKernel, request: ControlRequest): Promise<void> {
+  const { connection, message, disconnectClients } = request;
   const type = message.header.msg_type;
   const act = CONTROL[type];
   if (!act) return;
   // Stays false if the client's key may not end the kernel, or if that failed.
   let isOver = false;
-  await room.answer(connection, message, async (): Promise<Answer> => {
-    const content = await act(request, room).catch(failed);
+  await shared.answer(connection, message, async (): Promise<Answer> => {
+    const content = await act(request, shared).catch(failed);
     isOver = type === 'shutdown_request' && content.status === 'ok' && content.restart === false;
     return { channel: message.channel, type: type.replace(/_request$/, '_reply'), content };
   });
-  if (isOver) await closeRoom();
+  if (isOver) await disconnectClients();
 }
 
-const CONTROL: Readonly<Record<string, (request: ControlRequest, room: Room) => Promise<Fields>>> = {
-  kernel_info_request: async ({ connection }, room) => kernelInfo(connection, room.knownFacts),
+const CONTROL: Readonly<Record<string, (request: ControlRequest, shared: SharedKernel) => Promise<Fields>>> = {
+  kernel_info_request: async ({ connection }, shared) => kernelInfo(connection, shared.knownFacts),
   interrupt_request: async ({ connection }) => {
     await connection.context.interrupt();
     return { status: 'ok' };
   },
-  shutdown_request: async ({ connection, message, shutDown }, room) => {
+  shutdown_request: async ({ connection, message, shutDown }, shared) => {
     const restart = message.content.restart === true;
     if (restart) {
       await connection.context.restart();
-      room.forget();
+      shared.forget();
     } else {
       await shutDown();
     }

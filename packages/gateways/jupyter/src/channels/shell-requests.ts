@@ -1,8 +1,8 @@
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
 import { executeCell } from './execute.ts';
 import { type Answer, type Fields, PROTOCOL_VERSION } from './message.ts';
-import type { Connection, Room, ShellRequest } from './room.ts';
 import { RunOutputs } from './run-outputs.ts';
+import type { Connection, SharedKernel, ShellRequest } from './shared-kernel.ts';
 
 /** Facts about a kernel that answers messages. */
 export interface KernelFacts {
@@ -33,31 +33,31 @@ const QUESTIONS: ReadonlySet<string> = new Set([
 const COMM_MESSAGES: ReadonlySet<string> = new Set(['comm_open', 'comm_msg', 'comm_close']);
 
 /** Answers a request of the shell channel. As the protocol requires, an unknown request gets no answer. */
-export async function serveShell(room: Room, request: ShellRequest): Promise<Answer | undefined> {
+export async function serveShell(shared: SharedKernel, request: ShellRequest): Promise<Answer | undefined> {
   const { channel, header } = request.message;
-  const content = await contentOf(room, request);
+  const content = await contentOf(shared, request);
   return content && { channel, type: header.msg_type.replace(/_request$/, '_reply'), content };
 }
 
-async function contentOf(room: Room, request: ShellRequest): Promise<Fields | undefined> {
+async function contentOf(shared: SharedKernel, request: ShellRequest): Promise<Fields | undefined> {
   const { connection, message } = request;
   const type = message.header.msg_type;
-  if (type === 'execute_request') return executeCell(request, room);
+  if (type === 'execute_request') return executeCell(request, shared);
   if (type === 'kernel_info_request') {
     // A client also learns what it needs of a kernel that does not answer.
-    return kernelInfo(connection, await room.factsOf(connection).catch(() => undefined));
+    return kernelInfo(connection, await shared.factsOf(connection).catch(() => undefined));
   }
   const unanswered = UNANSWERED[type];
   if (!unanswered && !COMM_MESSAGES.has(type)) return undefined;
   const isServed = QUESTIONS.has(type) || JUPYTER_LANGUAGES[connection.context.language].answers === 'messages';
-  const facts = isServed && (await room.factsOf(connection));
-  const reply = facts ? await ask(room, request) : undefined;
+  const facts = isServed && (await shared.factsOf(connection));
+  const reply = facts ? await ask(shared, request) : undefined;
   return reply ?? unanswered?.(message.content);
 }
 
 /** Asks the kernel about itself. Returns undefined if it has no messages. */
-export async function askFacts(room: Room, connection: Connection): Promise<KernelFacts | undefined> {
-  const reply = await ask(room, { connection, message: KERNEL_INFO_REQUEST });
+export async function askFacts(shared: SharedKernel, connection: Connection): Promise<KernelFacts | undefined> {
+  const reply = await ask(shared, { connection, message: KERNEL_INFO_REQUEST });
   if (!reply) return undefined;
   const { version } = (reply.language_info ?? {}) as { version?: unknown };
   return { languageVersion: typeof version === 'string' ? version : undefined };
@@ -83,11 +83,11 @@ const KERNEL_INFO_REQUEST = {
  * Sends a request to the kernel and passes on what it tells meanwhile. Returns the content of the reply, if there is
  * one.
  */
-async function ask(room: Room, request: ShellRequest): Promise<Fields | undefined> {
-  const outputs = new RunOutputs((answer) => room.pass(request, answer), room.executionCount);
-  for await (const event of request.connection.kernel.send(request.message, room.signal)) await outputs.take(event);
+async function ask(shared: SharedKernel, request: ShellRequest): Promise<Fields | undefined> {
+  const outputs = new RunOutputs((answer) => shared.pass(request, answer), shared.executionCount);
+  for await (const event of request.connection.kernel.send(request.message, shared.signal)) await outputs.take(event);
   const { reply, error, executionCount } = outputs.end;
-  room.executionCount = executionCount ?? room.executionCount;
+  shared.executionCount = executionCount ?? shared.executionCount;
   return error && request.message.header.msg_type.endsWith('_request') ? { ...error, status: 'error' } : reply;
 }
 

@@ -3,7 +3,7 @@ import { GatewayError, type HeldConnection, type HoldConnection, loopbackClient,
 import type { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from '../api-key.ts';
-import { Rooms } from '../channels/rooms.ts';
+import { SharedKernels } from '../channels/shared-kernels.ts';
 import { Kernels } from '../kernels/kernels.ts';
 import { Sessions } from './sessions.ts';
 
@@ -20,13 +20,13 @@ export interface JupyterDeps {
 /** The state that all routes share. */
 export class JupyterState {
   readonly prefix = '/jupyter';
-  readonly rooms: Rooms;
+  readonly sharedKernels: SharedKernels;
   readonly sessions = new Sessions();
   readonly #deps: JupyterDeps;
 
   constructor(deps: JupyterDeps) {
     this.#deps = deps;
-    this.rooms = new Rooms(deps.log);
+    this.sharedKernels = new SharedKernels(deps.log);
   }
 
   /** @throws GatewayError */
@@ -56,6 +56,6 @@ export class JupyterState {
 
   /** @throws GatewayError 401 */
   kernelsOf(request: IncomingMessage): Kernels {
-    return new Kernels(this.clientOf(request), this.rooms);
+    return new Kernels(this.clientOf(request), this.sharedKernels);
   }
 }

@@ -12,7 +12,7 @@ interface StartKernel {
 
 /** Registers `/api/kernels`. */
 export function kernelRoutes(app: FastifyInstance, state: JupyterState): void {
-  const { rooms } = state;
+  const { sharedKernels } = state;
   const kernelsOf = ({ raw }: FastifyRequest): Kernels => state.kernelsOf(raw);
   app.get('/api/kernels', (request): Promise<KernelModel[]> => kernelsOf(request).list());
   app.post<StartKernel>('/api/kernels', { schema: { body: BODY_SCHEMAS.kernel } }, async (request, reply) => {
@@ -23,7 +23,7 @@ export function kernelRoutes(app: FastifyInstance, state: JupyterState): void {
   app.get<ById>('/api/kernels/:id', (request) => kernelsOf(request).get(request.params.id));
   app.delete<ById>('/api/kernels/:id', async (request, reply) => {
     await kernelsOf(request).shutDown(request.params.id);
-    await rooms.remove(request.params.id);
+    await sharedKernels.remove(request.params.id);
     return reply.code(204).send();
   });
   app.post<ById>('/api/kernels/:id/interrupt', async (request, reply) => {
@@ -35,7 +35,7 @@ export function kernelRoutes(app: FastifyInstance, state: JupyterState): void {
     const kernels = kernelsOf(request);
     const context = await kernels.context(request.params.id);
     await context.restart();
-    rooms.find(request.params.id)?.forget();
+    sharedKernels.find(request.params.id)?.forget();
     return kernels.get(request.params.id);
   });
 }

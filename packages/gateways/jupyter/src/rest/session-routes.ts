@@ -21,7 +21,7 @@ const SCHEMA = { body: BODY_SCHEMAS.session };
 
 /** Registers `/api/sessions`. */
 export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
-  const { sessions, rooms } = state;
+  const { sessions, sharedKernels } = state;
   const kernelsOf = ({ raw }: FastifyRequest) => state.kernelsOf(raw);
   /** Throws 404 for a session whose kernel the API key may not use, as for one that does not exist. */
   const find = async (request: FastifyRequest<ById>): Promise<{ session: Session; kernel: KernelModel }> => {
@@ -36,7 +36,7 @@ export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
   };
   const endKernel = async (request: FastifyRequest, kernelId: string) => {
     await kernelsOf(request).shutDown(kernelId);
-    await rooms.remove(kernelId);
+    await sharedKernels.remove(kernelId);
   };
   app.get('/api/sessions', async (request) =>
     (await kernelsOf(request).list()).flatMap((kernel) => sessions.ofKernel(kernel.id).map(modelOf.bind(null, kernel))),

@@ -42,8 +42,8 @@ interface WaitingRequest extends ShellRequest {
   readonly bytes: number;
 }
 
-/** The clients of a kernel at one server. Requests are answered in order; their outputs go to all clients. */
-export class Room {
+/** A kernel as the clients of one server share it. Requests are answered in order; their outputs go to all clients. */
+export class SharedKernel {
   readonly #log: Logger;
   readonly #session = randomUUID();
   readonly #connections = new Set<Connection>();
