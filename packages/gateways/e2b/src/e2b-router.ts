@@ -12,12 +12,12 @@ import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
 import { e2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
-import { NewerClients } from './newer-clients.ts';
 import { PortRouter } from './ports/port-router.ts';
 import { BODY_BYTES } from './read-json.ts';
 import { buildRoutes } from './templates/build-routes.ts';
 import { templateRoutes } from './templates/template-routes.ts';
 import { readUploadToken } from './templates/upload-token.ts';
+import { UnknownClientVersions } from './unknown-client-versions.ts';
 
 export type { E2bDeps, PortServer, PreviewServer, TokenSeal } from './e2b-deps.ts';
 
@@ -56,7 +56,7 @@ export class E2bRouter {
   readonly #apps: readonly FastifyInstance[];
 
   readonly #hosts: PortRouter;
-  readonly #newerClients: NewerClients;
+  readonly #unknownVersions: UnknownClientVersions;
 
   readonly #deps: E2bDeps;
   readonly #urls: SignedUrls;
@@ -69,7 +69,7 @@ export class E2bRouter {
     this.#deps = deps;
     this.#urls = urls;
     this.#hosts = new PortRouter(deps);
-    this.#newerClients = new NewerClients(deps.log);
+    this.#unknownVersions = new UnknownClientVersions(deps.log);
     this.#control = apps.control;
     this.#signedFiles = apps.signedFiles;
     this.#ports = new Map([
@@ -146,7 +146,7 @@ export class E2bRouter {
 
   handle(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     const { url = '', headers } = request;
-    this.#newerClients.see(headers['user-agent']);
+    this.#unknownVersions.log(headers['user-agent']);
     if (this.#hosts.matches(request)) return this.#hosts.handle(request, response);
     if (isBelow(url, SIGNED_PATH)) this.#signedFiles.routing(request, response);
     else this.#handleBelow(isBelow(url, CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX, request, response);
