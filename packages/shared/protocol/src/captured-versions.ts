@@ -95,7 +95,7 @@ export const CapturedVersion = Type.Object({
 export type CapturedVersion = Static<typeof CapturedVersion>;
 export const CapturedVersionList = Type.Object({ versions: Type.Array(CapturedVersion, { maxItems: MAX_LISTED }) });
 
-/** Removes a version, unless it was made again after `madeAt`, the time that `MadeVersionList` had for it. */
+/** Removes a version, unless it was captured again after `madeAt`, the time that `CapturedVersionRefList` had for it. */
 export const RemoveVersionQuery = Type.Object(
   {
     madeAt: Type.String({ pattern: '^[0-9]{1,15}$' }),
@@ -104,7 +104,12 @@ export const RemoveVersionQuery = Type.Object(
 );
 export type RemoveVersionQuery = Static<typeof RemoveVersionQuery>;
 
-/** A version that the server has to remove, and when it was made last: by the host's clock, and later each time. */
-const MadeVersion = Type.Object({ id: VersionId, madeAt: Count });
-export type MadeVersion = Static<typeof MadeVersion>;
-export const MadeVersionList = Type.Object({ versions: Type.Array(MadeVersion, { maxItems: MAX_LISTED }) });
+/**
+ * A version that the server has to remove. `madeAt` is the time by the host's clock when it was captured or derived last,
+ * and increases each time.
+ */
+const CapturedVersionRef = Type.Object({ id: VersionId, madeAt: Count });
+export type CapturedVersionRef = Static<typeof CapturedVersionRef>;
+export const CapturedVersionRefList = Type.Object({
+  versions: Type.Array(CapturedVersionRef, { maxItems: MAX_LISTED }),
+});

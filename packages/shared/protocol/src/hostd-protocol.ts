@@ -22,7 +22,7 @@
  * | `POST /instances/:sandboxId/:generation/capture` | `CaptureInstance` → `CapturedVersion`; ends the instance |
  * | `GET /captured-versions` | → `CapturedVersionList` |
  * | `POST /captured-versions` | `DeriveVersion` → `CapturedVersion`: the files of another version under a new manifest |
- * | `GET /made-versions` | → `MadeVersionList`: captured versions of the purpose `version`, and when each was made last |
+ * | `GET /made-versions` | → `CapturedVersionRefList`: captured versions of the purpose `version`, and when each was captured last |
  * | `DELETE /captured-versions/:versionId` | `RemoveVersionQuery` → 204 once the version cannot be launched any more; idempotent |
  *
  * The body of a failure is `HostdErrorBody`. A request with the W3C header `traceparent` gets the header `server-timing`

@@ -23,7 +23,7 @@ export function declareInstanceTests(sandboxId: string, opened: () => OpenedDriv
     const request = { from: spec.source.templateVersionId, purpose: 'version', manifest } as const;
     const derive = async () => {
       const { id } = await versions.deriveVersion(request, patience());
-      const version = (await versions.madeVersions()).find((made) => made.id === id);
+      const version = (await versions.capturedVersionRefs()).find((made) => made.id === id);
       assert.ok(version);
       return version;
     };
@@ -33,7 +33,7 @@ export function declareInstanceTests(sandboxId: string, opened: () => OpenedDriv
     await assert.rejects(versions.removeVersion(first), { kind: 'in_use' });
     await versions.removeVersion(second);
     await versions.removeVersion(second);
-    assert.ok(!(await versions.madeVersions()).some(({ id }) => id === first.id));
+    assert.ok(!(await versions.capturedVersionRefs()).some(({ id }) => id === first.id));
   });
 
   it('names the template versions that it launches from', async () => {

@@ -2,9 +2,9 @@ import { setImmediate } from 'node:timers/promises';
 import { orAbort } from '@cloche/node-support';
 import type {
   CapturedVersion,
+  CapturedVersionRef,
   CaptureInstance,
   DeriveVersion,
-  MadeVersion,
   TemplateVersionManifest,
 } from '@cloche/protocol';
 import {
@@ -259,12 +259,12 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
     return this.#versions.derive(request, (from) => this.manifests.some(({ id }) => id === from));
   }
 
-  async madeVersions(): Promise<readonly MadeVersion[]> {
+  async capturedVersionRefs(): Promise<readonly CapturedVersionRef[]> {
     this.#requireUp();
-    return this.#versions.made();
+    return this.#versions.refs();
   }
 
-  async removeVersion(version: MadeVersion): Promise<void> {
+  async removeVersion(version: CapturedVersionRef): Promise<void> {
     this.#requireUp();
     for (const { instance } of this.#instances.values()) {
       if (instance.templateVersionId === version.id) throw new CaptureError('in_use', 'an instance runs on it');

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { CapturedVersion, CaptureInstance, DeriveVersion, MadeVersion } from '@cloche/protocol';
+import type { CapturedVersion, CapturedVersionRef, CaptureInstance, DeriveVersion } from '@cloche/protocol';
 import { CaptureError, LaunchError } from '@cloche/runtime';
 import { FakeDisk } from './fake-disk.ts';
 
@@ -13,7 +13,7 @@ export interface FakeVersion {
 export class FakeVersions {
   readonly byId = new Map<string, FakeVersion>();
   readonly #now: () => number;
-  #lastMadeAt = 0;
+  #lastCapturedAt = 0;
 
   /** @param now the clock of the host. */
   constructor(now: () => number) {
@@ -44,13 +44,13 @@ export class FakeVersions {
     return this.#keep(version?.disk ?? new FakeDisk(), request, { base, layers });
   }
 
-  made(): MadeVersion[] {
+  refs(): CapturedVersionRef[] {
     const versions = [...this.byId].filter(([, { captured }]) => captured.purpose === 'version');
     return versions.map(([id, { madeAt }]) => ({ id, madeAt }));
   }
 
-  remove({ id, madeAt }: MadeVersion): void {
-    if ((this.byId.get(id)?.madeAt ?? 0) > madeAt) throw new CaptureError('in_use', 'it was made again');
+  remove({ id, madeAt }: CapturedVersionRef): void {
+    if ((this.byId.get(id)?.madeAt ?? 0) > madeAt) throw new CaptureError('in_use', 'it was captured again');
     this.byId.delete(id);
   }
 
@@ -62,8 +62,8 @@ export class FakeVersions {
     const digest = digestOf([purpose, manifest, files]);
     const id = `tplv_${digest.slice(0, 20)}`;
     const captured = { id, digest, purpose, manifest, ...files, capturedAt: new Date().toISOString() };
-    this.#lastMadeAt = Math.max(this.#now(), this.#lastMadeAt + 1);
-    this.byId.set(id, { captured, disk: disk.copy(), madeAt: this.#lastMadeAt });
+    this.#lastCapturedAt = Math.max(this.#now(), this.#lastCapturedAt + 1);
+    this.byId.set(id, { captured, disk: disk.copy(), madeAt: this.#lastCapturedAt });
     return captured;
   }
 }

@@ -48,29 +48,29 @@ describe('the removal of a version', () => {
 
   it('the removal of a version does nothing to a version that was made again after the given time', async () => {
     const { id } = captured.add(CONTENTS);
-    const madeAt = captured.madeAt(id) ?? 0;
+    const lastCapturedAt = captured.lastCapturedAt(id) ?? 0;
     captured.add(CONTENTS);
     const removal = removalOf(id, () => assert.fail('the instances of the version stay'));
-    await assert.rejects(removal.remove(id, madeAt), { code: 'version_in_use' });
+    await assert.rejects(removal.remove(id, lastCapturedAt), { code: 'version_in_use' });
     assert.equal(captured.find(id)?.id, id);
   });
 
   for (const [name, timeOf] of [
-    ['the given time', (madeAt: number) => madeAt],
+    ['the given time', (lastCapturedAt: number) => lastCapturedAt],
     ['its begin', () => undefined],
   ] as const) {
     it(`the removal of a version leaves a version that is made again after ${name}, while it removes the instances that wait`, async () => {
       const { id } = captured.add(CONTENTS);
-      const madeAt = captured.madeAt(id) ?? 0;
+      const lastCapturedAt = captured.lastCapturedAt(id) ?? 0;
       const removal = removalOf(id, () => captured.add(CONTENTS));
-      await assert.rejects(removal.remove(id, timeOf(madeAt)), { code: 'version_in_use' });
+      await assert.rejects(removal.remove(id, timeOf(lastCapturedAt)), { code: 'version_in_use' });
       assert.equal(captured.find(id)?.id, id);
     });
   }
 
   it('the removal of a version removes a version that was not made again', async () => {
     const { id } = captured.add(CONTENTS);
-    await removalOf(id, () => undefined).remove(id, captured.madeAt(id));
+    await removalOf(id, () => undefined).remove(id, captured.lastCapturedAt(id));
     assert.equal(captured.find(id), undefined);
   });
 });

@@ -28,12 +28,12 @@ export class VersionRemoval {
 
   /**
    * Removes a version and its unclaimed instances. Other versions that share its layers keep these. Idempotent. Throws
-   * `version_in_use` while a sandbox has an instance of the version, or if the version was made again after `madeAt`.
+   * `version_in_use` while a sandbox has an instance of the version, or if the version was captured again after `lastCapturedAt`.
    * After an error the version is unchanged.
    */
-  async remove(id: string, madeAt = this.#deps.captured.madeAt(id) ?? 0): Promise<void> {
+  async remove(id: string, lastCapturedAt = this.#deps.captured.lastCapturedAt(id) ?? 0): Promise<void> {
     const { captured, emptyPool } = this.#deps;
-    this.#assertNotMadeSince(id, madeAt);
+    this.#assertNotCapturedSince(id, lastCapturedAt);
     this.#assertUnclaimed(id);
     using _ = captured.retire(id);
     for (let attempt = 1; this.#users(id).length > 0; attempt += 1) {
@@ -43,7 +43,7 @@ export class VersionRemoval {
       if (attempt === ATTEMPTS) throw inUse(id);
       await delay(PAUSE_MS);
     }
-    this.#assertNotMadeSince(id, madeAt);
+    this.#assertNotCapturedSince(id, lastCapturedAt);
     captured.remove(id);
   }
 
@@ -54,9 +54,10 @@ export class VersionRemoval {
     }
   }
 
-  #assertNotMadeSince(id: string, madeAt: number): void {
-    const last = this.#deps.captured.madeAt(id) ?? 0;
-    if (last > madeAt) throw new HostdError('version_in_use', `${id} was made again after it was to be removed`);
+  #assertNotCapturedSince(id: string, lastCapturedAt: number): void {
+    const last = this.#deps.captured.lastCapturedAt(id) ?? 0;
+    if (last > lastCapturedAt)
+      throw new HostdError('version_in_use', `${id} was captured again after it was to be removed`);
   }
 
   #assertUnclaimed(id: string): void {

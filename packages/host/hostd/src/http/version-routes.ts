@@ -1,9 +1,9 @@
 import {
   CapturedVersion,
   CapturedVersionList,
+  CapturedVersionRefList,
   CaptureInstance,
   DeriveVersion,
-  MadeVersionList,
   RemoveVersionQuery,
   TemplateVersionList,
   VersionId,
@@ -49,8 +49,8 @@ export function addVersionRoutes(app: FastifyInstance, deps: VersionRoutesDeps):
     async ({ body }) => captures.derive(body),
   );
 
-  app.get('/made-versions', { schema: { response: { 200: MadeVersionList } } }, async () => ({
-    versions: captured.listMade(),
+  app.get('/made-versions', { schema: { response: { 200: CapturedVersionRefList } } }, async () => ({
+    versions: captured.listRefs(),
   }));
 
   app.delete<{ Params: Static<typeof VersionParams>; Querystring: RemoveVersionQuery }>(

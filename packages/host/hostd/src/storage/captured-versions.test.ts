@@ -109,8 +109,8 @@ describe('captured versions', () => {
     const times: number[] = [];
     const make = (into: CapturedVersions) => {
       const { id } = into.add(contents('version', layer('a')));
-      assert.deepEqual(into.listMade(), [{ id, madeAt: into.madeAt(id) }]);
-      times.push(into.madeAt(id) ?? 0);
+      assert.deepEqual(into.listRefs(), [{ id, madeAt: into.lastCapturedAt(id) }]);
+      times.push(into.lastCapturedAt(id) ?? 0);
       return id;
     };
     versions.add(contents('snapshot', layer('a')));

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { type CapturedManifest, CapturedVersion, type MadeVersion } from '@cloche/protocol';
+import { type CapturedManifest, CapturedVersion, type CapturedVersionRef } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { syncFolder, writeDurably } from '../base/durable-file.ts';
@@ -21,8 +21,8 @@ const VersionRecord = Type.Object({
   ...Type.Omit(CapturedVersion, ['layers']).properties,
   layers: Type.Array(LayerOfVersion),
   /**
-   * Time at which the version was made last, in milliseconds. Increases with each making of any version. Absent if an
-   * earlier release of hostd made the version.
+   * Time of the last capture of the version, in milliseconds. Increases with each capture of any version. Absent if an
+   * earlier release of hostd captured the version.
    */
   madeAt: Type.Optional(Type.Integer()),
 });
@@ -51,7 +51,7 @@ export class CapturedVersions {
   /** Versions that are being removed. */
   readonly #retired = new Set<string>();
   readonly #now: () => number;
-  #lastMadeAt = 0;
+  #lastCapturedAt = 0;
 
   /** Removes unfinished files of interrupted captures, and layers that belong to no version. */
   constructor(dir: string, layers: Layers, now: () => number = Date.now) {
@@ -67,7 +67,7 @@ export class CapturedVersions {
       }
       this.#records.set(record.id, record);
       this.#usedAt.set(record.id, statSync(join(dir, name)).mtimeMs);
-      this.#lastMadeAt = Math.max(this.#lastMadeAt, madeAtOf(record));
+      this.#lastCapturedAt = Math.max(this.#lastCapturedAt, lastCapturedAtOf(record));
     }
     this.removeUnusedLayers();
   }
@@ -88,15 +88,15 @@ export class CapturedVersions {
    * Returns the versions that only the server removes, as opposed to snapshots, which hostd removes when they are
    * unused.
    */
-  listMade(): MadeVersion[] {
+  listRefs(): CapturedVersionRef[] {
     const versions = [...this.#records.values()].filter(({ purpose }) => purpose === 'version');
-    return versions.map((record) => ({ id: record.id, madeAt: madeAtOf(record) }));
+    return versions.map((record) => ({ id: record.id, madeAt: lastCapturedAtOf(record) }));
   }
 
-  /** Returns when a version was made last, or undefined if the host has no such version. */
-  madeAt(id: string): number | undefined {
+  /** Returns when a version was captured last, or undefined if the host has no such version. */
+  lastCapturedAt(id: string): number | undefined {
     const record = this.#records.get(id);
-    return record && madeAtOf(record);
+    return record && lastCapturedAtOf(record);
   }
 
   /** Whether a version is being removed. */
@@ -132,8 +132,8 @@ export class CapturedVersions {
     const id = `tplv_${digest.slice(0, 20)}`;
     const now = this.#now();
     const capturedAt = this.#records.get(id)?.capturedAt ?? new Date(now).toISOString();
-    this.#lastMadeAt = Math.max(now, this.#lastMadeAt + 1);
-    const record = { id, digest, ...contents, capturedAt, madeAt: this.#lastMadeAt };
+    this.#lastCapturedAt = Math.max(now, this.#lastCapturedAt + 1);
+    const record = { id, digest, ...contents, capturedAt, madeAt: this.#lastCapturedAt };
     const draft = join(this.#dir, `${id}.draft`);
     writeDurably(draft, JSON.stringify(record));
     renameSync(draft, this.#fileOf(id));
@@ -192,7 +192,7 @@ export class CapturedVersions {
   }
 }
 
-function madeAtOf({ madeAt, capturedAt }: VersionRecord): number {
+function lastCapturedAtOf({ madeAt, capturedAt }: VersionRecord): number {
   return madeAt ?? Date.parse(capturedAt);
 }
 

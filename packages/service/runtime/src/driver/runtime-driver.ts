@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type {
   AgentRunEvent,
   CapturedVersion,
+  CapturedVersionRef,
   CaptureInstance,
   DeriveVersion,
   HostWarning,
@@ -10,7 +11,6 @@ import type {
   IsolationClaims,
   Language,
   LaunchSpec,
-  MadeVersion,
   MeasuredInstance,
   OpenContext,
   StartRun,
@@ -136,12 +136,12 @@ export interface Versions {
    * Returns the captured versions except snapshots, with the time of the latest `capture` or `deriveVersion` that made
    * each.
    */
-  madeVersions(): Promise<readonly MadeVersion[]>;
+  capturedVersionRefs(): Promise<readonly CapturedVersionRef[]>;
   /**
    * Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while an instance needs it, or if it
-   * was made again after `version.madeAt`, because a request to remove it may arrive late.
+   * was captured again after `version.madeAt`, because a request to remove it may arrive late.
    */
-  removeVersion(version: MadeVersion): Promise<void>;
+  removeVersion(version: CapturedVersionRef): Promise<void>;
 }
 
 /** Runs sandboxes, for example by hostd. A runtime may lack metering of instances and captures of versions. */

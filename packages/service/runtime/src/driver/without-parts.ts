@@ -16,6 +16,6 @@ export const WITHOUT_VERSIONS: Versions = {
   deriveVersion: async () => {
     throw new LaunchError('unsupported', 'the runtime makes no template versions');
   },
-  madeVersions: async () => [],
+  capturedVersionRefs: async () => [],
   removeVersion: async () => {},
 };

@@ -78,7 +78,7 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
     capture: (name, request, signal) =>
       ask(`capture ${name.sandboxId}/${name.generation}`, () => runtime.capture(name, request, signal), signal),
     deriveVersion: (request) => ask('derive', () => runtime.deriveVersion(request)),
-    madeVersions: () => ask('made versions', () => runtime.madeVersions()),
+    capturedVersionRefs: () => ask('made versions', () => runtime.capturedVersionRefs()),
     removeVersion: ({ id, madeAt }) =>
       ask(`remove ${id}`, () =>
         runtime.removeVersion({ id, madeAt: without.has('time of making') ? Number.MAX_VALUE : madeAt }),

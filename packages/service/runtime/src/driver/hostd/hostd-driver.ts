@@ -2,6 +2,8 @@ import {
   AGENT_PROTOCOL_VERSION,
   accepts,
   CapturedVersion,
+  type CapturedVersionRef,
+  CapturedVersionRefList,
   type CaptureInstance,
   type DeriveVersion,
   type HostdHealth,
@@ -13,8 +15,6 @@ import {
   InstanceUseList,
   LaunchedInstance,
   type LaunchSpec,
-  type MadeVersion,
-  MadeVersionList,
   type MeasuredInstance,
   MeasuredInstanceList,
   type MeasureInstances,
@@ -53,7 +53,7 @@ const instanceHistory = Compile(InstanceHistory);
 const measuredInstanceList = Compile(MeasuredInstanceList);
 const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
-const madeVersionList = Compile(MadeVersionList);
+const capturedVersionRefList = Compile(CapturedVersionRefList);
 
 const STOP_MS = 60_000;
 /** Name of this driver's only place. */
@@ -158,11 +158,12 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions {
     return this.#hostd.ask(capturedVersion, 'POST', '/captured-versions', signal, request);
   }
 
-  async madeVersions(): Promise<readonly MadeVersion[]> {
-    return (await this.#hostd.ask(madeVersionList, 'GET', '/made-versions', AbortSignal.timeout(ASK_MS))).versions;
+  async capturedVersionRefs(): Promise<readonly CapturedVersionRef[]> {
+    return (await this.#hostd.ask(capturedVersionRefList, 'GET', '/made-versions', AbortSignal.timeout(ASK_MS)))
+      .versions;
   }
 
-  async removeVersion({ id, madeAt }: MadeVersion): Promise<void> {
+  async removeVersion({ id, madeAt }: CapturedVersionRef): Promise<void> {
     const path = `/captured-versions/${encodeURIComponent(id)}?madeAt=${madeAt}`;
     const response = await this.#hostd.request('DELETE', path, AbortSignal.timeout(STOP_MS));
     await response.body.dump();

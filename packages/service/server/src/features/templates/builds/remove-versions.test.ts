@@ -16,7 +16,7 @@ async function sweep(world: SandboxesWorld): Promise<number> {
 
 /** Sweeps as another server whose requests to remove versions are `removeVersion`. */
 function removing(world: SandboxesWorld, removeVersion: Versions['removeVersion']): Promise<number> {
-  const versions = { madeVersions: () => world.driver.madeVersions(), removeVersion };
+  const versions = { capturedVersionRefs: () => world.driver.capturedVersionRefs(), removeVersion };
   return new RemoveVersions({ ...world, versions, log: SILENT }).sweep(world.clock.now() - DAY_MS);
 }
 
@@ -101,7 +101,7 @@ describe('unused versions', () => {
     // All steps are cached, and another manifest makes another version.
     const { build } = await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
     assert.deepEqual([build.status, build.error?.code], ['failed', 'too_large'], JSON.stringify(build));
-    assert.equal((await world.driver.madeVersions()).length, 2);
+    assert.equal((await world.driver.capturedVersionRefs()).length, 2);
     world.clock.advance(2 * DAY_MS);
     world.driver.isDown = true;
     await assert.rejects(sweep(world), { kind: 'unreachable' });
@@ -118,7 +118,7 @@ describe('unused versions', () => {
     const kept = [...world.driver.captured.keys()];
     await world.limits.setOrganization(ORG, { templateBytes: 0 });
     await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
-    assert.equal((await world.driver.madeVersions()).length, 2);
+    assert.equal((await world.driver.capturedVersionRefs()).length, 2);
     world.clock.advance(2 * DAY_MS);
     const refused = removing(world, () => Promise.reject(new CaptureError('in_use', 'an instance of the pool has it')));
     assert.equal(await refused, 0);

@@ -1,5 +1,5 @@
 import { LIMITS } from '@cloche/contract';
-import type { MadeVersion } from '@cloche/protocol';
+import type { CapturedVersionRef } from '@cloche/protocol';
 import { CaptureError, type Versions } from '@cloche/runtime';
 import type { ExpressionBuilder } from 'kysely';
 import type { Logger } from 'pino';
@@ -18,7 +18,7 @@ const ADDED_MS = 2 * LIMITS.templateBuildMs;
 export interface RemoveVersionsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
-  readonly versions: Pick<Versions, 'madeVersions' | 'removeVersion'>;
+  readonly versions: Pick<Versions, 'capturedVersionRefs' | 'removeVersion'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -80,7 +80,7 @@ export class RemoveVersions {
   async #removeFiles(before: number): Promise<number> {
     const { versions, clock, db } = this.#deps;
     const lookedAt = clock.now();
-    const made = await versions.madeVersions();
+    const made = await versions.capturedVersionRefs();
     // The running builds are read before the versions of templates. A build that ends in between has already added its
     // versions, or makes them again later.
     await this.#forgetRemoved(made, before);
@@ -88,7 +88,7 @@ export class RemoveVersions {
     const isBuilding = (await builds.executeTakeFirst()) !== undefined;
     const { live, known } = await this.#rowsOf(made.map(({ id }) => id));
     const added = clock.now() - ADDED_MS;
-    const isRemovable = ({ id, madeAt }: MadeVersion) =>
+    const isRemovable = ({ id, madeAt }: CapturedVersionRef) =>
       !live.has(id) && (known.has(id) ? !isBuilding || madeAt <= added : madeAt <= added && madeAt < before);
     const left = made.filter(isRemovable).slice(0, MOST);
     let count = 0;
@@ -121,7 +121,7 @@ export class RemoveVersions {
   }
 
   /** Deletes the rows of versions that were removed before `before` and whose files the host no longer has. */
-  async #forgetRemoved(made: readonly MadeVersion[], before: number): Promise<void> {
+  async #forgetRemoved(made: readonly CapturedVersionRef[], before: number): Promise<void> {
     const kept = new Set<string>(made.map(({ id }) => id));
     const { db } = this.#deps;
     const query = db.selectFrom('custom_template_versions').select('id').where('removed_at', '<', before);
@@ -130,7 +130,7 @@ export class RemoveVersions {
     }
   }
 
-  async #removeFromHost(version: MadeVersion): Promise<boolean> {
+  async #removeFromHost(version: CapturedVersionRef): Promise<boolean> {
     try {
       await this.#deps.versions.removeVersion(version);
       return true;

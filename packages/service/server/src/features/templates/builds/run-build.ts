@@ -128,7 +128,7 @@ export class RunBuild {
     const key = versionKey(templateId, fromVersionId, plan);
     const made = await cache.findLast(orgId, [key], clock.now());
     const existing = made && (await templates.findVersion(orgId, made.step.versionId, templateId));
-    if (existing && (await this.#isMadeAgain(existing, signal))) {
+    if (existing && (await this.#recapture(existing, signal))) {
       await progress.set(0, steps.length, 'cached');
       return existing;
     }
@@ -205,7 +205,7 @@ export class RunBuild {
    * Makes a version again, so that a removal under way does not delete its files. Returns false if the host has lost
    * them.
    */
-  async #isMadeAgain({ id, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
+  async #recapture({ id, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#derive(id, manifest, signal);
       return true;
