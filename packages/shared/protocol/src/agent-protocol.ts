@@ -7,6 +7,8 @@
  * |---|---|
  * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
  * | `GET /activity` | → `AgentActivity` |
+ * | `POST /pause` | `PauseAgent` → `AgentPaused`, or 409 `running`; idempotent by token |
+ * | `POST /resume` | `ResumeAgent` → `{}`; idempotent |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
  * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
  * | `PUT /spare-kernels/:language` | by hostd → 204; a kernel is started ahead |
@@ -26,6 +28,9 @@
  * only its own run. Closing the connection before `done` cancels the run: it is interrupted, or removed from the queue.
  * With `RUNS_KEEP_ALIVE` in the request and the response, the server also sends empty lines during a run, and the agent
  * closes the connection when it has received nothing for `RUN_SILENCE_MS`.
+ * After `POST /pause` the agent's gate is closed: what would start work or reach files is refused with `pausing`, and
+ * nothing of it is executed. `POST /resume` opens the gate. A gate after which nobody freezes the instance opens by
+ * itself (`GATE_TICKS`).
  * The other requests also answer failures with `AgentErrorBody`. A request with the header `cloche-timed` gets the header
  * `server-timing` (`timings.ts`).
  */
@@ -45,6 +50,27 @@ export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocol
 
 /** The work in the sandbox for clients of any server: runs, commands, and clients at terminals. */
 export const AgentActivity = Type.Object({ running: Type.Boolean() });
+
+/** Asks the agent to start no more work, before the instance is frozen. */
+export const PauseAgent = Type.Object({
+  /** Names the pause, so that a `ResumeAgent` for another one opens nothing. */
+  token: Word,
+  /** Whether runs and waited commands are ended. Otherwise the request is refused while there are some. */
+  force: Type.Boolean(),
+});
+export type PauseAgent = Static<typeof PauseAgent>;
+
+export const AgentPaused = Type.Object({ isPaused: Type.Literal(true) });
+
+/** Ends a pause. Agents ignore `entropy` and `now` while memory is only frozen: their processes have not been copied. */
+export const ResumeAgent = Type.Object({
+  token: Word,
+  /** 32 bytes of the server's own generator, in base64. */
+  entropy: Type.String({ maxLength: 64 }),
+  /** Milliseconds since 1970. */
+  now: Count,
+});
+export type ResumeAgent = Static<typeof ResumeAgent>;
 
 /** Variables added to the environment of every process that is started for the client. */
 export const SetEnvironment = Type.Object({ env: Environment });
@@ -199,7 +225,8 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
  * the kernel did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409:
  * no process listens on the port; `conflict` 409: the current state does not allow the operation; `unusable` 409: the
  * workspace or the interpreter of the sandbox cannot be used until its user repairs it; `bad_request` 400: the message
- * does not match its schema.
+ * does not match its schema; `running` 409: only of `POST /pause`, with the number of runs and waited commands; `pausing`
+ * 409 (423 to a `HEAD`, which has no body): the gate is closed.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',
@@ -212,6 +239,8 @@ export const AGENT_ERROR_CODES = [
   'queue_full',
   'port_closed',
   'unusable',
+  'running',
+  'pausing',
   'bad_request',
   'internal',
 ] as const;
@@ -222,5 +251,7 @@ export const AgentErrorBody = Type.Object({
     message: Sentence,
     /** Path of the file that `permission_denied` is about. */
     path: Type.Optional(Path),
+    /** Number of runs and waited commands that `running` is about. */
+    running: Type.Optional(Count),
   }),
 });

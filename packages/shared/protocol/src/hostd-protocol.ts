@@ -19,6 +19,8 @@
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
  * | `DELETE /instances/:sandboxId/:generation` | → `StoppedInstance` once the instance is killed and no longer listed; idempotent |
  * | `DELETE …?until=gone` | → `StoppedInstance` once nothing of the instance is left on the host |
+ * | `POST /instances/:sandboxId/:generation/freeze` | → `{}` once no process of the instance executes; idempotent |
+ * | `POST /instances/:sandboxId/:generation/thaw` | → `{}` once its processes go on; idempotent |
  * | `POST /instances/:sandboxId/:generation/capture` | `CaptureInstance` → `CapturedVersion`; ends the instance |
  * | `GET /captured-versions` | → `CapturedVersionList` |
  * | `POST /captured-versions` | `DeriveVersion` → `CapturedVersion`: the files of another version under a new manifest |
@@ -29,7 +31,7 @@
  * (`timings.ts`).
  */
 import { type Static, Type } from 'typebox';
-import { Amount, Count, Environment, MAX_LISTED, mapOf, Ordinal, Path, Sentence, Word } from './bounded.ts';
+import { Count, Environment, MAX_LISTED, mapOf, Ordinal, Path, Sentence, Word } from './bounded.ts';
 import { VersionId } from './captured-versions.ts';
 import { HostWarningList } from './host-warnings.ts';
 import { IsolationClaims, NetworkMode } from './isolation-claims.ts';
@@ -98,6 +100,8 @@ export const Instance = Type.Object({
   /** Socket of the agent's HTTP server. Guests cannot replace it. */
   agentSocketPath: Path,
   startedAt: Word,
+  /** Whether its processes are frozen. hostd keeps no record of it: the kernel's freezer is asked each time. */
+  isFrozen: Type.Optional(Type.Literal(true)),
 });
 export type Instance = Static<typeof Instance>;
 
@@ -138,76 +142,6 @@ export const InstanceUse = Type.Object({
 export type InstanceUse = Static<typeof InstanceUse>;
 
 export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse, { maxItems: MAX_LISTED }) });
-
-/** Resources that an instance uses at one moment. The counters of bytes are those of `InstanceUse`. */
-export const InstanceMeasurement = Type.Object({
-  /** Milliseconds since 1970. */
-  at: Amount,
-  /** Cores, on average since the measurement before. */
-  cpu: Amount,
-  /** Memory that the kernel cannot reclaim, without that of the agent. */
-  memoryBytes: Amount,
-  /** Absent in a moment in which no process shows the disk: the instance is ending. */
-  diskBytes: Type.Optional(Amount),
-  inodes: Type.Optional(Amount),
-  /**
-   * Processes and threads, without those of the agent. Absent with gVisor, whose guest processes the host cannot see.
-   */
-  processes: Type.Optional(Amount),
-  egressBytes: InstanceUse.properties.egressBytes,
-  ingressBytes: InstanceUse.properties.ingressBytes,
-});
-export type InstanceMeasurement = Static<typeof InstanceMeasurement>;
-
-export const MeasuredInstance = Type.Object({
-  sandboxId: Word,
-  generation: Ordinal,
-  measurement: InstanceMeasurement,
-  /** Bytes that fit on the disk, and its inodes. */
-  diskLimitBytes: Type.Optional(Amount),
-  inodesLimit: Type.Optional(Amount),
-});
-export type MeasuredInstance = Static<typeof MeasuredInstance>;
-/** Most instances in one request for measurements. */
-export const MAX_MEASURED_INSTANCES = 500;
-export const MeasuredInstanceList = Type.Object({
-  measured: Type.Array(MeasuredInstance, { maxItems: MAX_MEASURED_INSTANCES }),
-});
-
-export const MeasureInstances = Type.Object(
-  {
-    instances: Type.Array(
-      Type.Object(
-        {
-          sandboxId: Type.String({ pattern: '^sbx_[A-Za-z0-9]{1,40}$' }),
-          generation: Type.Integer({ minimum: 1, maximum: 999_999_999 }),
-        },
-        { additionalProperties: false },
-      ),
-      { maxItems: MAX_MEASURED_INSTANCES },
-    ),
-  },
-  { additionalProperties: false },
-);
-export type MeasureInstances = Static<typeof MeasureInstances>;
-
-/** `fromMs`: only samples at or after this time, in milliseconds since 1970. */
-export const HistoryQuery = Type.Object(
-  { fromMs: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })) },
-  { additionalProperties: false },
-);
-export type HistoryQuery = Static<typeof HistoryQuery>;
-
-export const InstanceHistory = Type.Object({
-  /** Absent if the instance does not live. */
-  now: Type.Optional(MeasuredInstance),
-  /**
-   * The last hour at intervals of 10 s, oldest first, as far as this hostd has run and the sandbox has had the
-   * instance.
-   */
-  samples: Type.Array(InstanceMeasurement, { maxItems: 1_000 }),
-});
-export type InstanceHistory = Static<typeof InstanceHistory>;
 
 /** Answer to a stop. */
 export const StoppedInstance = Type.Object({
@@ -255,6 +189,8 @@ export const HostdHealth = Type.Object({
   ociRuntime: Word,
   /** The isolation that the OCI runtime enforces. */
   isolation: IsolationClaims,
+  /** Whether instances can be frozen. */
+  freeze: Type.Optional(Type.Boolean()),
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
     /** Most instances to keep ready, of all kinds together; one that holds much memory counts as several. */
@@ -276,7 +212,8 @@ export const HostdHealth = Type.Object({
  * launch was undone, and the next one takes it; `launch_failed` 500: the launch was undone; `kernel_unavailable` 409:
  * the host has no kernel for that instance now, so its agent has to start one; `capture_refused` 422: the changes
  * cannot become a version, and the message says why; `instance_not_found` 404: no such instance lives here;
- * `version_in_use` 409: an instance runs on the version, or another version is made from it.
+ * `version_in_use` 409: an instance runs on the version, or another version is made from it; `freeze_failed` 503: the
+ * instance could not be frozen in time and goes on.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',
@@ -289,6 +226,7 @@ export const HOSTD_ERROR_CODES = [
   'capture_refused',
   'instance_not_found',
   'version_in_use',
+  'freeze_failed',
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];

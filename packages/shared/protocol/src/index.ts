@@ -11,6 +11,7 @@ export * from './file-uri.ts';
 export * from './host-warnings.ts';
 export * from './hostd-protocol.ts';
 export * from './image-pull.ts';
+export * from './instance-measurements.ts';
 export * from './isolation-claims.ts';
 export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';

@@ -23,7 +23,7 @@ const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 /** The agent of one fake instance. Runs the toy language, one run at a time in each context. */
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
-  readonly commands = new FakeCommands(() => this.#requireAlive());
+  readonly commands = new FakeCommands(() => this.#requireOpen());
   readonly disk: FakeDisk;
   readonly files: FakeFiles;
   readonly languages: readonly string[];
@@ -47,11 +47,13 @@ export class FakeAgent {
   readonly #onVanish: () => void;
   readonly #watchers = new Set<() => void>();
   #alive = true;
+  /** Token of the pause for which the gate is closed. */
+  #pausedBy: string | undefined;
 
   constructor(languages: readonly string[], onVanish: () => void, disk = new FakeDisk()) {
     this.languages = languages;
     this.disk = disk;
-    this.files = new FakeFiles(() => this.#requireAlive(), 'user', disk);
+    this.files = new FakeFiles(() => this.#requireOpen(), 'user', disk);
     this.#onVanish = onVanish;
   }
 
@@ -73,6 +75,11 @@ export class FakeAgent {
     return {
       commands: this.commands,
       files: this.files,
+      pause: async (token, { force }) => this.#pause(token, force),
+      resume: async (token) => {
+        this.#requireAlive();
+        if (this.#pausedBy === token) this.#pausedBy = undefined;
+      },
       isRunning: async (signal) => {
         this.#requireAlive();
         signal.throwIfAborted();
@@ -83,16 +90,16 @@ export class FakeAgent {
         return inContexts || this.commands.areRunning;
       },
       permitSudo: async () => {
-        this.#requireAlive();
+        this.#requireOpen();
         this.permitsSudo = true;
       },
       setEnvironment: async (env) => {
-        this.#requireAlive();
+        this.#requireOpen();
         this.environment = env;
       },
       openContext: (id, request, signal) => this.#open(id, request, signal),
       closeContext: async (id) => {
-        this.#requireAlive();
+        this.#requireOpen();
         this.#cancelRuns(id);
         this.contexts.delete(id);
         this.#closed.add(id);
@@ -113,7 +120,7 @@ export class FakeAgent {
       },
       run: (id, request, signal) => this.#run(id, request, signal),
       openTunnel: async (port, signal) => {
-        this.#requireAlive();
+        this.#requireOpen();
         return this.ports.connect(port, signal);
       },
       close: async () => {
@@ -122,15 +129,30 @@ export class FakeAgent {
     };
   }
 
+  #pause(token: string, force: boolean): { running: number } | undefined {
+    this.#requireAlive();
+    if (this.#pausedBy !== undefined) {
+      if (this.#pausedBy === token) return undefined;
+      throw new AgentError('pausing', 'paused by another token');
+    }
+    const runs = [...this.contexts.values()].flatMap((context) => [...context.runs]);
+    const running = runs.length + this.commands.waited;
+    if (running > 0 && !force) return { running };
+    this.#pausedBy = token;
+    for (const run of runs) run.end(CANCELED);
+    this.commands.killWaited();
+    return undefined;
+  }
+
   async #open(
     id: string,
     { language, cwd }: OpenContext,
     signal: AbortSignal,
   ): Promise<{ cwd: string; language: Language }> {
-    this.#requireAlive();
+    this.#requireOpen();
     this.opened += 1;
     if (this.openGate) await orAbort(this.openGate, signal);
-    this.#requireAlive();
+    this.#requireOpen();
     if (this.#closed.has(id)) throw new AgentError('not_found', `${id} was closed`);
     if (!this.languages.includes(language)) throw new AgentError('language_unavailable', `no ${language} here`);
     if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentError('invalid_cwd', 'outside');
@@ -226,10 +248,16 @@ export class FakeAgent {
   }
 
   #get(id: string): FakeContext {
-    this.#requireAlive();
+    this.#requireOpen();
     const context = this.contexts.get(id);
     if (!context) throw new AgentError('not_found', `no context ${id}`);
     return context;
+  }
+
+  /** Refuses what the gate keeps out. */
+  #requireOpen(): void {
+    this.#requireAlive();
+    if (this.#pausedBy !== undefined) throw new AgentError('pausing', 'the sandbox is about to be paused');
   }
 
   #requireAlive(): void {

@@ -80,6 +80,21 @@ export class FakeCommands implements AgentCommands {
     return [...this.#commands.values()].some(({ state }) => state.status === 'running');
   }
 
+  /** Number of running commands whose output a request waits for. */
+  get waited(): number {
+    return this.#waited().length;
+  }
+
+  /** Kills the commands whose output a request waits for. */
+  killWaited(): void {
+    for (const command of this.#waited()) command.end({ status: 'killed', exitCode: 137, signal: 'SIGKILL' });
+  }
+
+  #waited(): FakeCommand[] {
+    const commands = [...this.#commands.values()];
+    return commands.filter(({ request, state }) => request.capture !== undefined && state.status === 'running');
+  }
+
   /** Returns the state of a command that the agent knows. */
   stateOf(id: string): AgentCommand | undefined {
     return this.#commands.get(id)?.state;

@@ -11,6 +11,7 @@ import {
   type AgentClient,
   AgentError,
   CaptureError,
+  type Freezing,
   type Instance,
   type InstanceHistory,
   type InstanceName,
@@ -27,13 +28,14 @@ import {
   type Versions,
 } from '@cloche/runtime';
 import { FakeAgent } from './fake-agent.ts';
+import { FakeFreezing } from './fake-freezing.ts';
 import { fakeManifest } from './fake-manifest.ts';
 import { FakeVersions } from './fake-versions.ts';
 
 type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
 
 interface FakeInstance {
-  readonly instance: Instance;
+  readonly instance: Instance & { isFrozen?: true };
   /** Usage of the instance; tests add to it with `spend`. */
   readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
   readonly agent: FakeAgent;
@@ -44,6 +46,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   readonly name = 'fake';
   readonly metering = this;
   readonly versions = this;
+  /** Set it to undefined for a host that cannot freeze. */
+  freezing: Freezing | undefined = new FakeFreezing((name) => this.#liveOf(name));
   readonly isolation: IsolationClaims = {
     networkModes: ['unrestricted', 'deny-all'],
     disk: 'bounded',
@@ -193,6 +197,13 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
     return live?.use;
   }
 
+  #liveOf({ sandboxId, generation }: InstanceName): FakeInstance {
+    this.#requireUp();
+    const live = this.#instances.get(`${sandboxId}/${generation}`);
+    if (live) return live;
+    throw new AgentError('gone', `no instance of ${sandboxId}`);
+  }
+
   async uses(): Promise<readonly InstanceUse[]> {
     this.#requireUp();
     return [...this.#instances.values()].map(({ use }) => ({ ...use }));
@@ -221,7 +232,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   async find({ sandboxId, generation }: Instance): Promise<Instance | undefined> {
     this.#requireUp();
     if (this.unreachable.has(sandboxId)) throw unreachable();
-    return this.#instances.get(`${sandboxId}/${generation}`)?.instance;
+    const live = this.#instances.get(`${sandboxId}/${generation}`);
+    return live && { ...live.instance };
   }
 
   async list(): Promise<readonly PlaceListing[]> {
@@ -233,7 +245,7 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
 
   /** Returns what lives, also while the host does not answer. */
   instances(): Instance[] {
-    return [...this.#instances.values()].map(({ instance }) => instance);
+    return [...this.#instances.values()].map(({ instance }) => ({ ...instance }));
   }
 
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {

@@ -12,6 +12,8 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   port_closed: 409,
   unusable: 409,
   conflict: 409,
+  running: 409,
+  pausing: 409,
   precondition_failed: 412,
   range_not_satisfiable: 416,
   process_limit: 429,

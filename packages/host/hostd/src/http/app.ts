@@ -28,6 +28,7 @@ const STATUS_OF_CODE = {
   capture_refused: 422,
   instance_not_found: 404,
   version_in_use: 409,
+  freeze_failed: 503,
   internal: 500,
 } as const;
 

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FinalError } from '@cloche/node-support';
-import { AGENT_ERROR_CODES, type AgentErrorCode } from '@cloche/protocol';
+import { AGENT_ERROR_CODES, type AgentErrorCode, HEAD_PAUSING } from '@cloche/protocol';
 import { FileError } from '../driver/agent-files.ts';
 import { AgentError } from '../driver/runtime-driver.ts';
 import { fileRefusal, headRefusal, type RequestGroup, refusal, toAgentError } from './agent-errors.ts';
@@ -31,6 +31,8 @@ describe('an error code of the agent', () => {
     queue_full: { contexts: 'busy', commands: 'busy', upgrades: 'busy' },
     port_closed: { upgrades: 'port_closed' },
     unusable: { contexts: 'unusable', commands: 'unusable', upgrades: 'unusable' },
+    running: { contexts: 'conflict' },
+    pausing: { contexts: 'pausing', commands: 'pausing', upgrades: 'pausing', files: 'pausing' },
     bad_request: {},
     internal: {},
   };
@@ -138,7 +140,12 @@ describe('a refusal about a file', () => {
     ];
     for (const [status, kind, message] of rows) {
       const error = headRefusal(status, 7);
+      assert.ok(error instanceof FileError);
       assert.deepEqual([error.kind, error.message, error.details], [kind, message, { sizeBytes: 7 }]);
     }
+  });
+
+  it('a refusal about a file to HEAD by a closed gate is one of the agent', () => {
+    assert.equal(headRefusal(HEAD_PAUSING, 7).kind, 'pausing');
   });
 });

@@ -1,7 +1,7 @@
 /** Translates failures of requests to an agent. A table maps error codes of the agent to kinds of `AgentError`. */
 import { LIMITS } from '@cloche/contract';
 import { FinalError } from '@cloche/node-support';
-import { AGENT_FILE_ERROR_CODES, type AgentErrorCode, type AgentFileErrorCode } from '@cloche/protocol';
+import { AGENT_FILE_ERROR_CODES, type AgentErrorCode, type AgentFileErrorCode, HEAD_PAUSING } from '@cloche/protocol';
 import { FileError } from '../driver/agent-files.ts';
 import { AgentError } from '../driver/runtime-driver.ts';
 import { MalformedResponseError } from './bounded-body.ts';
@@ -26,6 +26,7 @@ const REFUSALS: readonly [AgentErrorCode, Kind, ...RequestGroup[]][] = [
   ['queue_full', 'busy', 'contexts', 'commands', 'upgrades'],
   ['port_closed', 'port_closed', 'upgrades'],
   ['unusable', 'unusable', 'contexts', 'commands', 'upgrades'],
+  ['pausing', 'pausing', 'contexts', 'commands', 'upgrades', 'files'],
 ];
 
 /** Codes of failed or broken connections that are not system errors, or that have another code than the system's. */
@@ -54,10 +55,22 @@ interface Refusal {
   readonly code: string;
   readonly message: string;
   readonly path?: string;
+  readonly running?: number;
+}
+
+/** The agent does not pause, because runs or commands are in progress. Only `AgentClient.pause` meets it. */
+export class StillRunning extends AgentError {
+  readonly running: number;
+
+  constructor(running: number, message: string) {
+    super('conflict', message);
+    this.running = running;
+  }
 }
 
 /** Converts an error of the agent. A code that requests of the group cannot have counts as `internal`. */
-export function refusal({ code, message }: Refusal, group: RequestGroup): AgentError {
+export function refusal({ code, message, running }: Refusal, group: RequestGroup): AgentError {
+  if (code === 'running' && group === 'contexts') return new StillRunning(running ?? 1, shortened(message));
   const [, kind = 'internal'] = REFUSALS.find(([known, , ...groups]) => known === code && groups.includes(group)) ?? [];
   return new AgentError(kind, shortened(message));
 }
@@ -72,7 +85,8 @@ export function fileRefusal({ code, message, path }: Refusal, sizeBytes: number 
 }
 
 /** Converts the status of a refused HEAD request for a file. */
-export function headRefusal(status: number, sizeBytes: number | undefined): FileError {
+export function headRefusal(status: number, sizeBytes: number | undefined): FileError | AgentError {
+  if (status === HEAD_PAUSING) return new AgentError('pausing', 'The sandbox is about to be paused.');
   const [kind, message] = HEAD_REFUSALS.get(status) ?? ['conflict', 'The file cannot be read.'];
   return new FileError(kind, message, { ...(sizeBytes !== undefined && { sizeBytes }) });
 }

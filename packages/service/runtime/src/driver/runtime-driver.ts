@@ -34,6 +34,8 @@ export interface Instance {
   readonly templateVersionId: string;
   readonly startedAt: string;
   readonly place: Place;
+  /** Set by `find` and `list` while the instance is frozen. */
+  readonly isFrozen?: true;
 }
 
 /**
@@ -144,11 +146,24 @@ export interface Versions {
   removeVersion(version: CapturedVersionRef): Promise<void>;
 }
 
-/** Runs sandboxes, for example by hostd. A runtime may lack metering of instances and captures of versions. */
+/** Stops and continues instances without ending them. Their memory is kept, and their agents do not answer meanwhile. */
+export interface Freezing {
+  /**
+   * Resolves when nothing of the instance executes. Idempotent. Throws `LaunchError`, `failed` if the instance goes on,
+   * and `AgentError` `gone` if its place reports that it is not alive.
+   */
+  freeze(instance: InstanceName, signal: AbortSignal): Promise<void>;
+  /** Lets a frozen instance go on. Idempotent. Throws as `freeze`. */
+  thaw(instance: InstanceName, signal: AbortSignal): Promise<void>;
+}
+
+/** Runs sandboxes, for example by hostd. A runtime may lack metering, captures of versions and freezing. */
 export interface RuntimeDriver extends Instances {
   readonly name: string;
   readonly metering?: Metering | undefined;
   readonly versions?: Versions | undefined;
+  /** Undefined where instances cannot be frozen, and until the place has answered once. */
+  readonly freezing?: Freezing | undefined;
 }
 
 /** A run's request without its context. */
@@ -160,6 +175,19 @@ export interface AgentClient {
   readonly files: AgentFiles;
   /** Returns whether anything runs for any server: a run, a command, or a terminal with a client. */
   isRunning(signal: AbortSignal): Promise<boolean>;
+  /**
+   * Closes the agent's gate, so that it refuses work with `pausing` until `resume`. Idempotent by token. Resolves with
+   * the number of runs and waited commands in progress, and does nothing, if there are some and `force` is false. Throws
+   * `AgentError`, `not_found` if the agent is of a release that has no gate. A gate opens again by itself, after
+   * `GATE_TICKS` seconds in which the instance was not frozen.
+   */
+  pause(token: string, options: { force: boolean }, signal: AbortSignal): Promise<{ running: number } | undefined>;
+  /**
+   * Opens the gate that `pause` closed with this token. Idempotent: a gate that is open, or was closed with another
+   * token, stays as it is.
+   * @param woken 32 bytes for generators of random numbers, in base64, and the time in milliseconds since 1970
+   */
+  resume(token: string, woken: { entropy: string; now: number }, signal: AbortSignal): Promise<void>;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
   /** Lets the sandbox's user run commands as root by `sudo`. Idempotent. */
   permitSudo(signal: AbortSignal): Promise<void>;
@@ -195,7 +223,8 @@ export interface AgentClient {
 /**
  * A failure of the agent. `gone`: the connection broke; `misbehaved`: the agent broke the protocol; `busy`: too many
  * runs are active or waiting; `internal`: the agent itself failed; `incompatible`: the agent speaks a version of the
- * protocol that this server does not, and the sandbox lives on. The other kinds are error codes of the agent.
+ * protocol that this server does not, and the sandbox lives on; `pausing`: the sandbox is about to be frozen, and nothing
+ * of the request was executed. The other kinds are error codes of the agent.
  */
 export class AgentError extends Error {
   override readonly name = 'AgentError';
@@ -212,6 +241,7 @@ export class AgentError extends Error {
     | 'busy'
     | 'port_closed'
     | 'unusable'
+    | 'pausing'
     | 'incompatible'
     | 'internal';
 

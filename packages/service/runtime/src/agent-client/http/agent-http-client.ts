@@ -5,17 +5,20 @@ import {
   AgentContext,
   AgentContextList,
   AgentHealth,
+  AgentPaused,
   AgentRunEvent,
   accepts,
   type OpenContext,
+  type PauseAgent,
   PORT_TUNNEL_PROTOCOL,
+  type ResumeAgent,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../driver/result-memory.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
 import { errorTypeOf, type RequestTracing } from '../../tracing.ts';
 import type { Dial } from '../agent-endpoint.ts';
-import { refusal } from '../agent-errors.ts';
+import { refusal, StillRunning } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
@@ -27,6 +30,7 @@ import { RunConnections } from './run-connections.ts';
 const health = Compile(AgentHealth);
 const activity = Compile(AgentActivity);
 const openedContext = Compile(AgentContext);
+const paused = Compile(AgentPaused);
 const contextList = Compile(AgentContextList);
 const runEvent = Compile(AgentRunEvent);
 
@@ -109,6 +113,22 @@ export class AgentHttpClient implements AgentClient {
   /** Tells the agent that the host provides no kernel for the context that has waited longest for one. */
   async expectNoKernel(signal: AbortSignal): Promise<void> {
     await this.#act({ method: 'DELETE', path: '/expected-kernel' }, signal);
+  }
+
+  async pause(token: string, { force }: { force: boolean }, signal: AbortSignal) {
+    const message = { token, force } satisfies PauseAgent;
+    try {
+      await this.#transport.ask('contexts', { method: 'POST', path: '/pause', message }, paused, signal);
+      return undefined;
+    } catch (error) {
+      if (error instanceof StillRunning) return { running: error.running };
+      throw error;
+    }
+  }
+
+  async resume(token: string, woken: { entropy: string; now: number }, signal: AbortSignal): Promise<void> {
+    const message = { token, ...woken } satisfies ResumeAgent;
+    await this.#act({ method: 'POST', path: '/resume', message }, signal);
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {

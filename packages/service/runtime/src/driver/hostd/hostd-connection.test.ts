@@ -27,7 +27,7 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
   const socketPath = join(folder, 'hostd.sock');
   const asked: string[] = [];
   const pool = { size: 0, ready: 0, hits: 0, misses: 0 };
-  const peer: { protocolVersion: number; agentProtocolVersion: number; isStopping?: boolean } = {
+  const peer: { protocolVersion: number; agentProtocolVersion: number; isStopping?: boolean; freeze?: boolean } = {
     agentProtocolVersion: AGENT_PROTOCOL_VERSION,
     ...versions,
   };
@@ -50,6 +50,12 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
     else if (request.method === 'PUT')
       response.end(JSON.stringify({ ...INSTANCE, agentAnswers: true, kernelReady: false }));
     else if (request.url?.endsWith('/kernels')) response.writeHead(204).end();
+    else if (request.url === '/instances/sbx_1/1/freeze' || request.url === '/instances/sbx_1/1/thaw')
+      response.end('{}');
+    else if (request.url === '/instances/sbx_slow/1/freeze')
+      response.writeHead(503).end(JSON.stringify({ error: { code: 'freeze_failed', message: 'it goes on' } }));
+    else if (request.url?.endsWith('/freeze') || request.url?.endsWith('/thaw'))
+      response.writeHead(404).end(JSON.stringify({ error: { code: 'instance_not_found', message: 'not here' } }));
     else response.writeHead(404).end(JSON.stringify({ error: { code: 'bad_request', message: 'no such operation' } }));
   };
   const server = createServer(answer).listen(socketPath);
@@ -77,6 +83,27 @@ describe('a driver', () => {
       await hostd.driver.launch('sbx_1', 1, SPEC, never);
       await hostd.driver.stop('sbx_1', 1);
       assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1', 'DELETE /instances/sbx_1/1']);
+    }
+  });
+
+  it('a driver freezes and thaws instances of a hostd that says it can, and names why one goes on', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    await hostd.driver.list();
+    const { freezing: early } = hostd.driver;
+    assert.equal(early, undefined, 'a hostd of an earlier release');
+    hostd.peer.freeze = true;
+    await hostd.driver.check(never);
+    const { freezing } = hostd.driver;
+    assert.ok(freezing);
+    await freezing.freeze({ sandboxId: 'sbx_1', generation: 1 }, never);
+    await freezing.thaw({ sandboxId: 'sbx_1', generation: 1 }, never);
+    const asked = ['freeze', 'thaw'].map((action) => `POST /instances/sbx_1/1/${action}`);
+    assert.deepEqual(hostd.asked.slice(-2), asked);
+    const slow = { sandboxId: 'sbx_slow', generation: 1 };
+    await assert.rejects(freezing.freeze(slow, never), { name: 'LaunchError', kind: 'failed' });
+    for (const act of ['freeze', 'thaw'] as const) {
+      const gone = { sandboxId: 'sbx_gone', generation: 1 };
+      await assert.rejects(freezing[act](gone, never), { name: 'AgentError', kind: 'gone' });
     }
   });
 

@@ -47,6 +47,7 @@ export class HostdConnection {
   /** Health of the hostd behind the open connections; undefined when it may have been replaced. */
   #health: Health | undefined;
   #claims: IsolationClaims | undefined;
+  #canFreeze = false;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string, tracing?: RequestTracing) {
@@ -68,6 +69,11 @@ export class HostdConnection {
     return this.#claims;
   }
 
+  /** Whether hostd's last health response says that instances can be frozen. */
+  get canFreeze(): boolean {
+    return this.#canFreeze;
+  }
+
   /** Returns the health that hostd reported last, or requests it. @throws LaunchError */
   async peer(signal: AbortSignal): Promise<Health> {
     return this.#health ?? (await this.askHealth(signal));
@@ -78,6 +84,7 @@ export class HostdConnection {
     const asked = await readAnswer(await this.#send('GET', '/health', signal), health);
     this.#health = asked;
     this.#claims = asked.isolation;
+    this.#canFreeze = asked.freeze ?? false;
     return asked;
   }
 

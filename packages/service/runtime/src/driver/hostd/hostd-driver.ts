@@ -28,7 +28,9 @@ import { readText } from '../../agent-client/bounded-body.ts';
 import type { RequestTracing } from '../../tracing.ts';
 import {
   type AgentClient,
+  AgentError,
   CaptureError,
+  type Freezing,
   type Instance,
   type InstanceName,
   type IsolationClaims,
@@ -61,7 +63,7 @@ const HERE = 'this host';
 const MAX_METRICS_BYTES = 256 * 1024;
 
 /** Launches instances through the host daemon on this machine. */
-export class HostdDriver implements RuntimeDriver, Metering, Versions {
+export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing {
   readonly name = 'hostd';
   readonly metering = this;
   readonly versions = this;
@@ -77,6 +79,10 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions {
 
   get isolation(): IsolationClaims | undefined {
     return this.#hostd.claims;
+  }
+
+  get freezing(): Freezing | undefined {
+    return this.#hostd.canFreeze ? this : undefined;
   }
 
   async launch(
@@ -148,6 +154,26 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions {
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
     const signal = AbortSignal.timeout(ASK_MS);
     return (await this.#hostd.ask(templateVersionList, 'GET', '/template-versions', signal)).templateVersions;
+  }
+
+  freeze(instance: InstanceName, signal: AbortSignal): Promise<void> {
+    return this.#actOn(instance, 'freeze', signal);
+  }
+
+  thaw(instance: InstanceName, signal: AbortSignal): Promise<void> {
+    return this.#actOn(instance, 'thaw', signal);
+  }
+
+  async #actOn(instance: InstanceName, action: 'freeze' | 'thaw', signal: AbortSignal): Promise<void> {
+    try {
+      const response = await this.#hostd.request('POST', `${pathOf(instance)}/${action}`, bounded(signal));
+      await response.body.dump();
+    } catch (error) {
+      if (error instanceof CaptureError && error.kind === 'gone') {
+        throw new AgentError('gone', error.message, { cause: error });
+      }
+      throw error;
+    }
   }
 
   async capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion> {

@@ -32,6 +32,7 @@ const KINDS: Record<Kind, true> = {
   busy: true,
   port_closed: true,
   unusable: true,
+  pausing: true,
   incompatible: true,
   internal: true,
 };
