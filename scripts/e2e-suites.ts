@@ -108,6 +108,10 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
     ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
+/** Suites that are skipped with runc for a reason of their own. */
+const SAME_WITH_RUNC: Readonly<Record<string, string>> = {
+  'security/network-policy': 'hostd makes the network before the runtime enters it; functional/network tests that',
+};
 /**
  * Suites that run one at a time, each with the reason. The others run four at a time, two with gVisor: each file has an
  * organization or an installation of its own.
@@ -168,6 +172,8 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
   ...of('tests what happens inside a sandbox or on its host, whichever server asks', [
     ...[
       'command-logs',
+      'command-requests',
+      'files',
       'file-contents',
       'forked-kernels',
       'image-languages',
@@ -226,7 +232,7 @@ export function suites(): string[] {
 }
 
 export function suitesOfRunc(): string[] {
-  return suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
+  return suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX, ...SAME_WITH_RUNC });
 }
 
 /** Returns the suites in which one server must see what another one has written, and prints those that are left out. */

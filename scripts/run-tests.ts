@@ -34,8 +34,10 @@ interface Stage {
   readonly grouped?: RegExp;
   /** Number of files that run at once. Default: 1. */
   readonly concurrency?: number;
-  /** Computes without waiting, at a low priority: it takes what the stage beside it leaves of the processors. */
-  readonly yields?: boolean;
+  /** Niceness of the test files' processes. Default: 0. */
+  readonly niceness?: number;
+  /** Time of one file. Default: that of `run-files.ts`. */
+  readonly longestMs?: number;
   /** Returns whether a file runs after the others and by itself, so that its timings are meaningful. */
   readonly alone?: (file: string) => boolean;
   readonly env?: Readonly<Record<string, string>>;
@@ -44,6 +46,9 @@ interface Stage {
   /** Installs what the stage needs. Returns the reason to skip the stage, if there is one. */
   readonly install?: () => Promise<string | undefined>;
 }
+
+/** How the files of a stage run. */
+type FilesOfStage = Pick<Stage, 'env' | 'globalSetup' | 'grouped' | 'niceness' | 'longestMs'>;
 
 const bin = (name: string) => join('node_modules', '.bin', name);
 const RUNTIME_TESTS = 'packages/*/*/src/**/*.runtime.test.ts';
@@ -65,8 +70,11 @@ const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
  */
 const GROUPED =
   /^packages\/\w+\/(cli\/(?!src\/ends-of-commands\.)|(hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
-/** Test files with a service for those that need none of their own. A file computes for half of its time. */
-const E2E = { concurrency: 4, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
+/**
+ * Test files with a service for those that need none of their own. A file computes for half of its time. The files give
+ * way to the sandboxes, all of which together have the weight of one process without niceness.
+ */
+const E2E = { concurrency: 4, niceness: 5, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
   // Further checkers check much once more: four take 23 s of processor time, and one takes 10 s.
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'], beside: 'unit' },
@@ -86,8 +94,15 @@ const stages: Stage[] = [
   { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 3 },
   // One file at a time, and each mostly waits.
   { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1, beside: 'postgres' },
-  // It depends on no time but its own, and the stage beside it leaves half of the processors.
-  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'postgres', yields: true },
+  // It depends on no time but its own, and takes what the stages beside it leave of the processors.
+  {
+    name: 'simulation',
+    files: simulationTests,
+    concurrency: 1,
+    beside: 'postgres',
+    niceness: 10,
+    longestMs: LONGEST_MS,
+  },
   { name: 'e2e', files: suites, ...E2E },
   {
     name: 'e2e-servers',
@@ -231,7 +246,7 @@ function addReports(one: StageReport, other: StageReport): StageReport {
 async function runFiles(
   found: readonly string[],
   concurrency: number,
-  { env = {}, globalSetup, grouped, yields }: Pick<Stage, 'env' | 'globalSetup' | 'grouped' | 'yields'>,
+  { env = {}, globalSetup, grouped, niceness = 0, longestMs }: FilesOfStage,
 ): Promise<StageReport> {
   if (found.length === 0) return NOTHING;
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
@@ -240,11 +255,11 @@ async function runFiles(
   const runOnce = async (chosen: readonly string[], { again }: { again: boolean }) => {
     const file = join(folder, 'report.json');
     const command = [
-      ...(yields ? ['nice', '-n', '10'] : []),
+      ...['nice', '-n', String(niceness)],
       process.execPath,
       '--import=./scripts/end-after-tests.ts',
       'scripts/run-files.ts',
-      ...(yields ? [`--longest-ms=${LONGEST_MS}`] : []),
+      ...(longestMs === undefined ? [] : [`--longest-ms=${longestMs}`]),
       `--concurrency=${again ? 1 : concurrency}`,
       `--report=${file}`,
       ...(globalSetup ? [`--global-setup=${globalSetup}`] : []),
