@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { SandboxId } from '@cloche/contract';
+import { TerminalProcess } from '@cloche/testkit/terminal-process';
 import { SandboxCommands } from '../support/commands.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import { Terminal } from '../support/terminal.ts';
 
 const LARGE_BYTES = 150_000_000;
 /** Timeout for large amounts of data, long enough for a busy machine. */
@@ -30,11 +30,15 @@ after(async () => {
 const here = (name: string) => join(folder, name);
 
 /** Resolves with everything that a terminal showed of `cloche …`, up to the exit code. */
-async function shown(args: string[], use?: (terminal: Terminal) => Promise<void>, columns = 100): Promise<string> {
+async function shown(
+  args: string[],
+  use?: (terminal: TerminalProcess) => Promise<void>,
+  columns = 100,
+): Promise<string> {
   // Ctrl-C reaches the surrounding shell as well.
   const script = 'trap : INT; node_modules/.bin/cloche "$@"; echo "ended with $?"';
-  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
-  const terminal = new Terminal(['sh', '-c', script, 'sh', ...args], { rows: 24, cols: columns, env });
+  const env = { ...process.env, CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  const terminal = new TerminalProcess(['sh', '-c', script, 'sh', ...args], { rows: 24, cols: columns, env });
   try {
     await use?.(terminal);
     await terminal.shows(/ended with \d+\r\n$/, AMPLE_MS);

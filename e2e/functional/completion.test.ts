@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { compileCache } from '@cloche/testkit/compile-cache';
+import { TerminalProcess } from '@cloche/testkit/terminal-process';
 import { execaSync } from 'execa';
 import { sharedService, type TestService } from '../support/service.ts';
-import { Terminal } from '../support/terminal.ts';
 
 /** Time for a completion on a busy machine. */
 const AMPLE_MS = 60_000;
@@ -48,7 +48,7 @@ after(() => service?.close());
 const isInstalled = (shell: string) => execaSync('sh', ['-c', `command -v ${shell}`], { reject: false }).exitCode === 0;
 
 /** Opens a shell in which `cloche` completes as it is, and otherwise prints its arguments. */
-function openShell(shell: string, url: string, apiKey: string): { terminal: Terminal; folder: string } {
+function openShell(shell: string, url: string, apiKey: string): { terminal: TerminalProcess; folder: string } {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-completion-'));
   const { command = [], files = {} } = SHELLS[shell] ?? {};
   const bin = join(folder, 'bin');
@@ -65,6 +65,7 @@ function openShell(shell: string, url: string, apiKey: string): { terminal: Term
   }
   writeFileSync(join(folder, 'script-of-mine.py'), '');
   const env = {
+    ...process.env,
     PATH: `${bin}:${resolve('node_modules/.bin')}:${process.env.PATH}`,
     HOME: folder,
     ZDOTDIR: folder,
@@ -76,7 +77,7 @@ function openShell(shell: string, url: string, apiKey: string): { terminal: Term
   };
   const script = 'cd "$1"; shift; exec "$@"';
   return {
-    terminal: new Terminal(['sh', '-c', script, 'sh', folder, ...command], { rows: 40, cols: 120, env }),
+    terminal: new TerminalProcess(['sh', '-c', script, 'sh', folder, ...command], { rows: 40, cols: 120, env }),
     folder,
   };
 }

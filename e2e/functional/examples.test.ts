@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type Sandbox } from '@cloche/sdk';
+import { TerminalProcess } from '@cloche/testkit/terminal-process';
 import { blocksOf, ExampleFolder, examplesOfHelp } from '../support/examples.ts';
 import { type OwnService, testService } from '../support/service.ts';
-import { Terminal } from '../support/terminal.ts';
 
 const AMPLE_MS = 120_000;
 /** Time in which a command that has no end says that it is wrong. */
@@ -161,10 +161,15 @@ describe('the examples of --help', { concurrency: 4 }, () => {
 });
 
 async function runInTerminal(line: string, steps: readonly Step[]): Promise<void> {
-  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey, XDG_STATE_HOME: service.dataDir };
+  const env = {
+    ...process.env,
+    CLOCHE_URL: service.url,
+    CLOCHE_API_KEY: service.apiKey,
+    XDG_STATE_HOME: service.dataDir,
+  };
   const path = `node_modules/.bin:${process.env.PATH}`;
   const script = `PATH=${path}; ${line}; echo "ended with $?"`;
-  const terminal = new Terminal(['bash', '-c', script], { rows: 24, cols: 100, env });
+  const terminal = new TerminalProcess(['bash', '-c', script], { rows: 24, cols: 100, env });
   try {
     for (const [shows, typed] of steps) {
       await terminal.shows(shows, AMPLE_MS);

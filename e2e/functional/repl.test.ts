@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import type { TerminalProcess } from '@cloche/testkit/terminal-process';
 import { openCloche } from '../support/cloche-terminal.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import type { Terminal } from '../support/terminal.ts';
 
 let service: TestService;
 before(async () => {
@@ -14,7 +14,7 @@ after(() => service?.close());
 /** Time for a sandbox and its kernel on a busy machine. */
 const AMPLE_MS = 60_000;
 
-async function session(args: readonly string[], use: (terminal: Terminal) => Promise<void>): Promise<string> {
+async function session(args: readonly string[], use: (terminal: TerminalProcess) => Promise<void>): Promise<string> {
   const terminal = openCloche(service, ['repl', ...args], { rows: 24, cols: 100 });
   try {
     await use(terminal);

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '@cloche/testkit/compile-cache';
+import { type TerminalEnd, type TerminalOptions, TerminalProcess } from '@cloche/testkit/terminal-process';
 import { everyCommand } from '../testing/every-command.ts';
 import { HeldService } from '../testing/held-service.ts';
 import { runInProcess } from '../testing/run-in-process.ts';
-import { type TerminalEnd, type TerminalOptions, TerminalProcess } from '../testing/terminal-process.ts';
 
 const BIN = fileURLToPath(new URL('../bin/cloche.mjs', import.meta.url));
 const ESCAPE = '\u001b';
@@ -53,7 +53,7 @@ async function ended(name: string, line: readonly string[], holdAt: number, { en
   const more = end && FOLLOWING.includes(name) ? ['--follow'] : [];
   const command = [process.execPath, BIN, ...line, ...more, ...(args ?? [])];
   const terminal = new TerminalProcess(command, { cwd: join(folder, 'work'), ...options, env });
-  const waits = ASKING.includes(name) || name === 'repl' ? terminal.shows(/(?:: |>>> .*)$/) : service.held;
+  const waits = ASKING.includes(name) || name === 'repl' ? terminal.shows(/(?:: |>>> .*)$/, LATE_MS) : service.held;
   const late = setTimeout(() => terminal.hangUp(), LATE_MS);
   const isHeld = await Promise.race([waits.then(() => true), terminal.ended.then(() => false)]);
   if (isHeld) await end?.(terminal, service);
