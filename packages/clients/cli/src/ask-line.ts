@@ -1,9 +1,9 @@
 import { createInterface } from 'node:readline/promises';
-import { InterruptedError } from './interruption.ts';
+import { InterruptedError, isTerminalGone } from './interruption.ts';
 
 /**
  * Asks for a line on the terminal. Returns undefined at the end of the input.
- * @throws {InterruptedError} at Ctrl-C
+ * @throws {InterruptedError} at Ctrl-C, or if the window of the terminal was closed
  */
 export async function askLine(
   question: string,
@@ -19,6 +19,7 @@ export async function askLine(
     return await lines.question(question, { signal: canceled.signal });
   } catch {
     if (canceled.signal.reason instanceof InterruptedError) throw canceled.signal.reason;
+    if (isTerminalGone()) throw new InterruptedError('SIGHUP');
     return undefined;
   } finally {
     lines.close();

@@ -24,6 +24,9 @@ const WITH_PHASES = ['run', 'exec', 'repl', 'shell', 'job run', 'sandbox create'
 /** Commands that go on after their answer. */
 const LASTING = ['repl', 'shell', 'top', 'webhook listen', 'events'];
 const FOLLOWING = ['events', 'logs', 'job logs', 'template logs'];
+/** End of a question on the terminal. The cursor may be set after it. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences of a terminal
+const ASKS = /(?:: |\] |>>> .*)(?:\u001b\[\d+G)?$/;
 /** Commands that ask for what must not be seen. */
 const ASKING = ['login', 'secret create', 'secret update'];
 
@@ -53,7 +56,8 @@ async function ended(name: string, line: readonly string[], holdAt: number, { en
   const more = end && FOLLOWING.includes(name) ? ['--follow'] : [];
   const command = [process.execPath, BIN, ...line, ...more, ...(args ?? [])];
   const terminal = new TerminalProcess(command, { cwd: join(folder, 'work'), ...options, env });
-  const waits = ASKING.includes(name) || name === 'repl' ? terminal.shows(/(?:: |>>> .*)$/, LATE_MS) : service.held;
+  const isAsked = ASKING.includes(name) || name === 'repl' || holdAt === NEVER;
+  const waits = isAsked ? terminal.shows(ASKS, LATE_MS) : service.held;
   const late = setTimeout(() => terminal.hangUp(), LATE_MS);
   const isHeld = await Promise.race([waits.then(() => true), terminal.ended.then(() => false)]);
   if (isHeld) await end?.(terminal, service);
@@ -98,9 +102,7 @@ const SITUATIONS: Readonly<Record<string, (name: string, line: readonly string[]
   },
   'a window that closes': async (name, line) => {
     const { isHeld, exitCode } = await ended(name, line, 1, { end: (terminal) => terminal.hangUp() });
-    // The end of the input may be there before the signal.
-    const codes = [129, ...(name === 'repl' ? [0] : []), ...(ASKING.includes(name) ? [2] : [])];
-    if (isHeld) assert.ok(codes.includes(exitCode), `${name}: ${exitCode}`);
+    if (isHeld) assert.equal(exitCode, 129, name);
   },
   'a service that is killed, without an input': async (name, line) => {
     if (name === 'repl') return;
@@ -147,6 +149,31 @@ describe('the terminal after a command', { concurrency: 3 }, () => {
         it(`the terminal after a command is as before: cloche ${name}, ${situation}`, () => check(name, line));
     });
   });
+});
+
+/** Commands that read the terminal, and what is typed before its window closes. */
+const READERS: readonly (readonly [line: string, typed: string])[] = [
+  ['login', ''],
+  ['secret create prod --hosts example.com', ''],
+  ['secret update sec_1 --value', 'half a val'],
+  ['repl', ''],
+  ['repl', 'print('],
+  ['shell', ''],
+];
+
+describe('a window that closes', { concurrency: 3 }, () => {
+  for (const [line, typed] of READERS) {
+    it(`a window that closes ends cloche ${line} by SIGHUP, though the input ends first, after "${typed}"`, async () => {
+      const { exitCode } = await ended(line, line.split(' '), NEVER, {
+        signalDelayMs: 1_500,
+        end: (terminal) => {
+          terminal.type(typed);
+          terminal.hangUp();
+        },
+      });
+      assert.equal(exitCode, 129);
+    });
+  }
 });
 
 describe('the output of a command', () => {

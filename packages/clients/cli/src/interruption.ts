@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { constants } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isatty } from 'node:tty';
 import { CliError } from './cli-error.ts';
 
 /** Signals within this time count as one key press: a launcher and the terminal may both forward it. */
@@ -35,14 +36,18 @@ export class InterruptedError extends CliError {
  */
 export function watchForInterruption({ follows = false } = {}): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
-  let firstAt: number | undefined;
+  let first: { readonly name: NodeJS.Signals; readonly at: number } | undefined;
   const onSignal = (name: NodeJS.Signals) => {
-    const now = performance.now();
-    if (firstAt !== undefined && now - firstAt > ONE_PRESS_MS) process.exit(new InterruptedError(name).exitCode);
-    firstAt ??= now;
+    const at = performance.now();
+    // A window closes once: its streams and the signal tell of it, however far apart.
+    const isSame = first && (at - first.at <= ONE_PRESS_MS || (name === 'SIGHUP' && first.name === name));
+    if (first && !isSame) process.exit(new InterruptedError(name).exitCode);
+    first ??= { name, at };
     controller.abort(new InterruptedError(name, follows));
   };
-  const onOutputError = () => onSignal('SIGPIPE');
+  const onOutputError = (error: unknown) => {
+    if (!isHangUp(error, process.stdout)) onSignal('SIGPIPE');
+  };
   for (const name of SIGNALS) process.on(name, onSignal);
   process.stdout.on('error', onOutputError);
   return {
@@ -90,6 +95,21 @@ export async function madeDespite<T>(signal: AbortSignal, making: Promise<T>): P
   } finally {
     made.abort();
   }
+}
+
+/** Whether an error of a stream means that the window of its terminal was closed. */
+export function isHangUp(error: unknown, { isTTY }: { readonly isTTY?: boolean }): boolean {
+  return isTTY === true && (error as NodeJS.ErrnoException).code === 'EIO';
+}
+
+/** Whether the standard input is a terminal whose window was closed, which ends the input as Ctrl-D does. */
+export function isTerminalGone(): boolean {
+  return process.stdin.isTTY === true && !isatty(process.stdin.fd);
+}
+
+/** Does what SIGHUP does. When a window closes, its streams can fail long before the signal arrives. */
+export function hangUp(): void {
+  if (!process.emit('SIGHUP', 'SIGHUP')) endBy('SIGHUP');
 }
 
 /** Ends this process by the signal that interrupted its command, so that a script that runs it ends, too. */

@@ -1,4 +1,4 @@
-import { endBy, InterruptedError } from './interruption.ts';
+import { endBy, hangUp, InterruptedError, isHangUp } from './interruption.ts';
 import { buildProgram } from './program.ts';
 import { reportError } from './report-error.ts';
 import { processTerminal } from './terminal/terminal.ts';
@@ -6,10 +6,11 @@ import { VERSION } from './version.ts';
 
 const args = process.argv.slice(2);
 const terminal = processTerminal();
-// A closed pipe (`| head`) or window is not an error to report; a running command handles it itself.
+// A closed pipe (`| head`) is not an error to report; a running command handles it itself.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+    if (isHangUp(error, stream)) hangUp();
+    else if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
   });
 
 // What a program of a sandbox left coloured would colour the next prompt.

@@ -3,6 +3,7 @@ import { extname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Language } from '@cloche/sdk';
 import { CliError, UsageError } from './cli-error.ts';
+import { standardInput } from './standard-input.ts';
 
 const LANGUAGE_OF: Readonly<Record<string, Language>> = {
   '.py': 'python',
@@ -31,7 +32,7 @@ export async function readSource(file: string | undefined, code: string | undefi
     throw new UsageError("There is no code; give a file, `-` for standard input, or -c 'print(1)'.");
   }
   if (file === undefined || file === '-') {
-    const piped = await text(process.stdin);
+    const piped = await text(standardInput());
     if (piped === '') throw new UsageError('Standard input is empty; give a file, or -c CODE.');
     return { code: piped, language: undefined };
   }

@@ -117,7 +117,7 @@ const sandbox = sampleSandbox({ status: 'ready' });
 export function answerTo(path: string): object {
   const isSecret = path.startsWith('/v1/secrets');
   return {
-    data: [],
+    data: path.startsWith('/v1/sandboxes?') ? [sandbox, { ...sandbox, id: 'sbx_2' }] : [],
     hasMore: false,
     nextSeq: 0,
     destroyed: 3,

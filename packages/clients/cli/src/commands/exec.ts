@@ -6,6 +6,7 @@ import { leaf, perform } from '../command.ts';
 import { madeDespite, TAKING_BACK, watchForInterruption } from '../interruption.ts';
 import { durationUpTo, keyValue, userOption, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
+import { standardInput } from '../standard-input.ts';
 import { followToEnd } from './command.ts';
 
 interface ExecFlags {
@@ -74,7 +75,7 @@ async function execCommand(session: Session, flags: ExecFlags, sandboxId: string
 /** Sends standard input to the command until either ends. */
 async function feed(command: CommandHandle, signal: AbortSignal): Promise<void> {
   try {
-    for await (const chunk of process.stdin) await command.sendStdin(chunk as Buffer, { signal });
+    for await (const chunk of standardInput()) await command.sendStdin(chunk, { signal });
     await command.closeStdin({ signal });
   } catch {
     process.stdin.destroy();

@@ -4,7 +4,7 @@ import { type Cloche, streamCode } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
-import { madeDespite, watchForInterruption } from '../interruption.ts';
+import { hangUp, isTerminalGone, madeDespite, watchForInterruption } from '../interruption.ts';
 import { language } from '../option-values.ts';
 import { imagesOption, type PictureChoice } from '../pictures/output-drawer.ts';
 import { isComplete } from '../repl/is-complete.ts';
@@ -67,6 +67,7 @@ async function runRepl(session: Session, flags: ReplFlags, given?: string): Prom
       run = new AbortController();
       if (code.trim() !== '') await runCode(session, cloche, sandboxId, code, flags, run.signal);
     }
+    if (isTerminalGone()) hangUp();
     await session.terminal.out.write('\n');
     signal.throwIfAborted();
   } finally {

@@ -6,7 +6,7 @@ import { type Cloche, type Pty, Ptys, type SandboxInfo, type WebSocketClass } fr
 import type { Command } from 'commander';
 import { chooseSandbox } from '../choose-sandbox.ts';
 import { leaf, perform } from '../command.ts';
-import { watchForInterruption } from '../interruption.ts';
+import { hangUp, watchForInterruption } from '../interruption.ts';
 import { userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { titled } from '../terminal/title.ts';
@@ -111,7 +111,7 @@ function type(stdin: NodeJS.ReadStream, pty: Pty): void {
   stdin.resume();
   // In a terminal, Ctrl-D is passed on as a byte. The end of its stdin means that its window closed, which must not end
   // the shell.
-  stdin.once('end', () => (stdin.isTTY ? pty.close() : endInput(pty)));
+  stdin.once('end', () => (stdin.isTTY ? hangUp() : endInput(pty)));
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Cloche, Files } from '@cloche/sdk';
 import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
 import type { Session } from '../session.ts';
+import { standardInput } from '../standard-input.ts';
 import type { Output } from '../terminal/terminal.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
 import { type Endpoint, joinLocal, joinSandbox, meansContent, nameOf } from './endpoint.ts';
@@ -41,7 +42,7 @@ export async function copy(
   if (to.kind === 'sandbox') {
     const target = await filesOf(to);
     if (from.kind === 'sandbox') return between(await filesOf(from), from, target, to, bar, calls);
-    if (from.kind === 'standard') return put(target, to.path, process.stdin, undefined, bar, calls);
+    if (from.kind === 'standard') return put(target, to.path, standardInput(), undefined, bar, calls);
     return upload(from, target, to, bar, calls);
   }
   if (from.kind !== 'sandbox') throw new UsageError('One side must be in a sandbox, such as sbx_…:/workspace/file.');
