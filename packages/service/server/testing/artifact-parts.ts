@@ -5,6 +5,7 @@ import { ArtifactContents } from '../src/features/artifacts/artifact-contents.ts
 import { KeepArtifact } from '../src/features/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/features/artifacts/store/local-store.ts';
 import { Staging } from '../src/features/artifacts/store/staging.ts';
+import { contentLocksOf } from './coordination.ts';
 import type { SandboxesWorld } from './sandboxes.ts';
 import { SILENT } from './silent.ts';
 
@@ -12,7 +13,12 @@ import { SILENT } from './silent.ts';
 const ARTIFACTS = join(tmpdir(), `cloche-artifacts-${process.pid}`);
 
 export function artifactContentsOf(world: SandboxesWorld): ArtifactContents {
-  return new ArtifactContents({ ...world, store: new LocalStore(ARTIFACTS), log: SILENT });
+  return new ArtifactContents({
+    ...world,
+    locks: contentLocksOf(world),
+    store: new LocalStore(ARTIFACTS),
+    log: SILENT,
+  });
 }
 
 export function keepArtifactOf(world: SandboxesWorld): KeepArtifact {

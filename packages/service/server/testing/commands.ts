@@ -24,17 +24,16 @@ export class CommandsWorld extends SandboxesWorld {
 
   override async start(): Promise<void> {
     await super.start();
-    const { db, transactions, clock, ids, server, liveServers } = this;
+    const { db, transactions, ids, server, coordination } = this;
     await this.#commands?.stop();
     this.#commands = composeCommands({
+      ...coordination,
       db,
       transactions,
-      clock,
       ids,
       log: SILENT,
       sandboxes: server.core,
       terminalIdleMs: 60_000,
-      servers: liveServers,
     });
     await this.#commands.start();
   }

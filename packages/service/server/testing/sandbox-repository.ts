@@ -9,7 +9,7 @@ import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import type { SandboxesWorld } from './sandboxes.ts';
 
 /** A repository of its own over the records of `world`, or over those of another database. */
-export function repositoryOf({ db: own, clock, ids }: SandboxesWorld, db = own): SqlSandboxRepository {
+export function repositoryOf({ db: own, clock, ids, serverId }: SandboxesWorld, db = own): SqlSandboxRepository {
   const changes = new Changes<SandboxId>();
   const transactions = new Transactions(db);
   return new SqlSandboxRepository({
@@ -19,5 +19,7 @@ export function repositoryOf({ db: own, clock, ids }: SandboxesWorld, db = own):
     outbox: new EventOutbox(db, clock, ids),
     changes,
     activity: new Executions(clock, changes),
+    clock,
+    serverId,
   });
 }

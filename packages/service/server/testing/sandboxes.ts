@@ -15,11 +15,13 @@ import { Registry } from 'prom-client';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
 import { composeTemplates, type Templates } from '../src/compose/compose-templates.ts';
 import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
+import type { Coordination } from '../src/compose/coordination.ts';
 import { SqlArtifactRepository } from '../src/features/artifacts/artifact-repository.ts';
 import type { Limits } from '../src/features/quotas/limits.ts';
 import { Quotas } from '../src/features/quotas/quotas.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
 import { ProjectAccess } from '../src/platform/access/project-access.ts';
+import { OPEN_FENCE } from '../src/platform/base/fence.ts';
 import type { Database } from '../src/platform/db/database.ts';
 import { LiveServers } from '../src/platform/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/platform/db/notifications.ts';
@@ -29,6 +31,7 @@ import { HeldClaims } from '../src/platform/idempotency/held-claims.ts';
 import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { artifactContentsOf, keepArtifactOf } from './artifact-parts.ts';
+import { coordinationOf } from './coordination.ts';
 import { seed } from './seeded-organizations.ts';
 import { NO_SHARED_LAYERS } from './shared-layers.ts';
 import { SILENT } from './silent.ts';
@@ -80,6 +83,7 @@ export class SandboxesWorld implements AsyncDisposable {
   /** How often the server has looked whether it has. */
   fenceLooks = 0;
   readonly notifications: Notifications;
+  readonly coordination: Coordination;
   #usage!: Usage;
   #templates!: Templates;
   #held = new HeldClaims();
@@ -112,6 +116,8 @@ export class SandboxesWorld implements AsyncDisposable {
     this.serverId = serverId;
     this.liveServers = new LiveServers(db, serverId, clock);
     this.notifications = notifications;
+    const fence = { ...OPEN_FENCE, look: () => this.#looksFenced() };
+    this.coordination = coordinationOf({ db, ids, clock, servers: this.liveServers, notifications, fence });
     this.#server = this.#compose();
   }
 
@@ -251,26 +257,20 @@ export class SandboxesWorld implements AsyncDisposable {
   #compose() {
     this.#usage = composeUsage({ ...this, log: SILENT });
     const server = composeSandboxes({
+      ...this.coordination,
       db: this.db,
       usage: this.#usage,
       transactions: this.transactions,
       outbox: this.outbox,
-      notifications: this.notifications,
       projects: this.projects,
       quotas: this.quotas,
-      clock: this.clock,
       ids: this.ids,
       log: SILENT,
       driver: this.driver,
       settings: this.settings,
       metrics: this.metrics,
       keepArtifact: keepArtifactOf(this),
-      servers: this.liveServers,
-      isFenced: () => {
-        this.fenceLooks += 1;
-        this.#lost?.abandonAll();
-        return this.isFenced;
-      },
+      isFenced: () => this.#looksFenced(),
     });
     this.#templates = composeTemplates({
       ...this,
@@ -281,6 +281,12 @@ export class SandboxesWorld implements AsyncDisposable {
       log: SILENT,
     });
     return server;
+  }
+
+  #looksFenced(): boolean {
+    this.fenceLooks += 1;
+    this.#lost?.abandonAll();
+    return this.isFenced;
   }
 
   /** Returns the work of a request that has an Idempotency-Key. */

@@ -31,6 +31,7 @@ import type { Route } from '../src/platform/http/route.ts';
 import { SequenceLog } from '../src/platform/sequence-log/sequence-log.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { CommandsWorld } from './commands.ts';
+import { contentLocksOf } from './coordination.ts';
 import { openWorld, type SandboxesWorld } from './sandboxes.ts';
 import { DEFAULT_PROJECT, ORG } from './seeded-organizations.ts';
 import { SILENT } from './silent.ts';
@@ -110,7 +111,7 @@ export class RunsWorld extends CommandsWorld {
     this.#records ??= composeRunRecords(this);
     this.#folder ??= mkdtempSync(join(tmpdir(), 'cloche-runs-'));
     const store = new LocalStore(this.#folder);
-    const contents = new ArtifactContents({ ...this, store, log: SILENT });
+    const contents = new ArtifactContents({ ...this, locks: contentLocksOf(this), store, log: SILENT });
     const keepArtifact = new KeepArtifact({
       ...this,
       contents,

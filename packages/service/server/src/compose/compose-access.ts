@@ -2,8 +2,6 @@ import { dataPaths } from '@cloche/layout';
 import { Quotas } from '../features/quotas/quotas.ts';
 import { RequestCounts } from '../features/quotas/request-counts.ts';
 import { RequestRates } from '../features/quotas/request-rates.ts';
-import { serverIdFor } from '../platform/cluster/server-lease.ts';
-import { LiveServers } from '../platform/db/live-servers.ts';
 import { OrgRepository } from '../platform/tenancy/org-repository.ts';
 import { SqlProjectRepository } from '../platform/tenancy/project-repository.ts';
 import { composeApiKeys } from './compose-api-keys.ts';
@@ -29,20 +27,17 @@ export async function composeAccess(config: Config, { shared, version }: Foundat
   const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
   const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
   const { serverDir } = dataPaths(config.dataDir);
-  const serverId = serverIdFor(db, serverDir, ids);
-  const servers = new LiveServers(db, serverId, clock);
   const apiKeys = await composeApiKeys({
     ...shared,
     orgs,
     projects: projectRecords,
-    servers,
     auditLog: audit.auditLog,
     bootstrapKey: config.bootstrapApiKey,
     recordRetentionMs: config.sandboxes.recordRetentionMs,
   });
   opened.defer(() => apiKeys.stop());
-  const { replayMaxBytes, leaseMs } = config;
-  const claims = await composeIdempotency({ ...shared, serverId, leaseMs, version, serverDir, replayMaxBytes });
+  const { replayMaxBytes } = config;
+  const claims = await composeIdempotency({ ...shared, version, serverDir, replayMaxBytes });
   opened.defer(() => claims.close());
-  return { orgs, quotas, counts, rates, projects, audit, servers, apiKeys, claims };
+  return { orgs, quotas, counts, rates, projects, audit, apiKeys, claims };
 }

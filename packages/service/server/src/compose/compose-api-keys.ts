@@ -3,40 +3,34 @@ import { apiKeyRoutes } from '../features/api-keys/api-key-routes.ts';
 import { ApiKeyService } from '../features/api-keys/api-key-service.ts';
 import { ManageApiKeys } from '../features/api-keys/manage-api-keys.ts';
 import type { AuditLog } from '../platform/audit-log/audit-log.ts';
-import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
-import type { Notifications } from '../platform/db/notifications.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import { SqlApiKeyRepository } from '../platform/keys/api-key-repository.ts';
 import { Authenticator } from '../platform/keys/authenticator.ts';
 import { EndKeyWork, KEY_LOOK_MS, type OpenWork } from '../platform/keys/end-key-work.ts';
 import { EndedKeys } from '../platform/keys/ended-keys.ts';
-import { KeyCaches } from '../platform/keys/key-caches.ts';
 import { USES_WRITE_MS } from '../platform/keys/key-uses.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { OrgRepository } from '../platform/tenancy/org-repository.ts';
 import type { ProjectRepository } from '../platform/tenancy/project-repository.ts';
 import { bootstrapApiKey } from './bootstrap-api-key.ts';
+import type { Coordination, KeyCacheUse } from './coordination.ts';
 import { stopInOrder } from './stop-in-order.ts';
 
 /** Interval of the deletion of ended keys. */
 const FORGET_MS = 3_600_000;
 
-export interface ApiKeysDeps {
+export interface ApiKeysDeps extends Pick<Coordination, 'servers' | 'clock' | 'keyCaches'> {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
-  readonly notifications: Notifications;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly orgs: OrgRepository;
   readonly projects: ProjectRepository;
-  readonly servers: LiveServers;
   readonly auditLog: AuditLog;
   /** Undefined if the configuration has none. */
   readonly bootstrapKey: string | undefined;
@@ -59,12 +53,10 @@ export interface ComposedApiKeys {
 
 /** Composes the keys. */
 export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys> {
-  const { db, clock, ids, log, orgs, servers, notifications } = deps;
+  const { db, clock, log, orgs, servers } = deps;
   const keys = new SqlApiKeyRepository(db);
-  const keyCaches = notifications.isShared
-    ? new KeyCaches({ ...deps, processId: ids.next('srv_') }, () => authenticator.forget())
-    : undefined;
-  const authenticator = new Authenticator(keys, clock, keyCaches);
+  const cacheUse = deps.keyCaches(() => authenticator.forget());
+  const authenticator: Authenticator = new Authenticator(keys, clock, cacheUse);
   const service = new ApiKeyService({ ...deps, keys, authenticator });
   const { id: firstOrgId } = await orgs.ensureFirst();
   let retirement: Loop | undefined;
@@ -78,7 +70,7 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
         routes: apiKeyRoutes(new ManageApiKeys({ ...deps, keys, authenticator, endKeyWork })),
         async start() {
           retirement = await bootstrapApiKey({ apiKeys: service, servers, log }, firstOrgId, deps.bootstrapKey);
-          loops = startLoops({ ...deps, authenticator, endKeyWork, keyCaches });
+          loops = startLoops({ ...deps, authenticator, endKeyWork, cacheUse });
         },
       };
     },
@@ -87,7 +79,7 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
         [
           () => Promise.all(loops.map((loop) => loop.stop())),
           () => retirement?.stop(),
-          () => keyCaches?.stop(),
+          () => cacheUse.stop(),
           () => authenticator.uses.write(),
         ],
         log,
@@ -99,17 +91,16 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
 interface LoopsDeps extends ApiKeysDeps {
   readonly authenticator: Authenticator;
   readonly endKeyWork: EndKeyWork;
-  /** Undefined if the database has one server. */
-  readonly keyCaches: KeyCaches | undefined;
+  readonly cacheUse: KeyCacheUse;
 }
 
 /** Starts the jobs that write when keys were used, end the work of ended keys, and delete old records. */
 function startLoops(deps: LoopsDeps): Loop[] {
-  const { db, transactions, clock, log, authenticator, endKeyWork, keyCaches, recordRetentionMs } = deps;
+  const { db, transactions, clock, log, authenticator, endKeyWork, cacheUse, recordRetentionMs } = deps;
   const endedKeys = new EndedKeys(db, transactions);
   const write = () => authenticator.uses.write().then(() => USES_WRITE_MS);
   const look = async () => {
-    await keyCaches?.look();
+    await cacheUse.look();
     await endKeyWork.look();
     return KEY_LOOK_MS;
   };

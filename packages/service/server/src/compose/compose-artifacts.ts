@@ -15,17 +15,15 @@ import type { Quotas } from '../features/quotas/quotas.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { ProjectAccess } from '../platform/access/project-access.ts';
 import { AppError } from '../platform/base/app-error.ts';
-import type { Clock } from '../platform/base/clock.ts';
 import type { DiskSpace } from '../platform/base/disk-space.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
-import { locksRows } from '../platform/db/row-locks.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { SignedDownloads } from '../platform/http/signed-downloads.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
+import type { Coordination } from './coordination.ts';
 
 /** Time between removals of expired artifacts. Clients no longer see them, so this only frees their space. */
 const EXPIRE_MS = 60_000;
@@ -35,7 +33,7 @@ const RETRY_MS = 10_000;
 /** Time between searches for contents that servers were receiving when they died. */
 const STAGED_MS = 10_000;
 
-export interface ArtifactsDeps {
+export interface ArtifactsDeps extends Pick<Coordination, 'servers' | 'clock' | 'watchOthers' | 'contentLocks'> {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
@@ -45,8 +43,6 @@ export interface ArtifactsDeps {
   readonly settings: ArtifactSettings;
   /** Disk space of the volume on which contents are staged. */
   readonly space: DiskSpace;
-  readonly servers: LiveServers;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
 }
@@ -78,7 +74,7 @@ export interface Artifacts {
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
   const { db, store, projects, settings, servers, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
-  const contents = new ArtifactContents({ ...deps, artifacts });
+  const contents = new ArtifactContents({ ...deps, artifacts, locks: deps.contentLocks(deps.transactions) });
   const staging = new Staging(settings.stagingDir, ids, {
     space,
     serverId: servers.own,
@@ -89,7 +85,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
   const links = await openDownloadLinks(db, clock);
   let servedAt = '';
   const publicUrl = () => (settings.publicUrl ?? servedAt).replace(/\/$/, '');
-  const loops: Loop[] = [];
+  const loops: Pick<Loop, 'stop'>[] = [];
   return {
     repository: artifacts,
     contents,
@@ -115,13 +111,8 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
       servedAt = url;
     },
     async start() {
-      const clearStaged = async () => {
-        await staging.clearOfDead(() => servers.others());
-        return STAGED_MS;
-      };
-      // A SQLite database has one server, so no other server leaves files in the folder.
-      if (locksRows(db)) loops.push(new Loop('staged', clearStaged, RETRY_MS, log));
-      else await staging.clear();
+      await staging.clear(() => servers.others());
+      loops.push(deps.watchOthers('staged', () => staging.clearOfDead(() => servers.others()), STAGED_MS));
       const expire = async () => {
         await service.expire();
         return EXPIRE_MS;

@@ -7,23 +7,19 @@ import { CreateCommand } from '../features/commands/create-command.ts';
 import { OpenPty } from '../features/commands/open-pty.ts';
 import { ReadCommands } from '../features/commands/read-commands.ts';
 import { StartingCommands } from '../features/commands/starting-commands.ts';
-import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Database } from '../platform/db/database.ts';
-import { kindOf } from '../platform/db/database-kind.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
+import type { Coordination } from './coordination.ts';
 
-export interface CommandsDeps {
+export interface CommandsDeps extends Pick<Coordination, 'servers' | 'clock' | 'watchOthers' | 'stillOwns'> {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly sandboxes: SandboxCore;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
-  readonly servers: LiveServers;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
 }
@@ -40,9 +36,7 @@ export interface Commands {
 
 export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
-  // A SQLite database has one server.
-  const isAlone = kindOf(db) === 'sqlite';
-  const startingCommands = new StartingCommands({ ...parts, ...deps, isAlone });
+  const startingCommands = new StartingCommands(deps.stillOwns);
   const shared = { ...parts, ...deps, commands, startingCommands };
   const commandWatches = new CommandWatches(shared);
   const readCommands = new ReadCommands(shared);
@@ -55,7 +49,7 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
       new ChangeCommand({ ...shared, readCommands }),
       new OpenPty(shared),
     ),
-    start: () => commandWatches.start(isAlone),
+    start: () => commandWatches.start(),
     stop: () => commandWatches.stop(),
   };
 }

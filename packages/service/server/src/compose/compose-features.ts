@@ -36,11 +36,10 @@ const EVENT_LOOP_LOOK_MS = 100;
 export async function composeFeatures(
   config: Config,
   { shared, driver, tracing }: Foundation,
-  { quotas, projects, audit, servers, apiKeys, claims }: Access,
+  { quotas, projects, audit, apiKeys }: Access,
   opened: AsyncDisposableStack,
 ) {
-  const { db, clock, log } = shared;
-  const { isFenced } = claims;
+  const { db, clock, log, servers } = shared;
   const { leaseMs } = config;
   const serverId = servers.own;
   const { authenticator } = apiKeys;
@@ -59,7 +58,6 @@ export async function composeFeatures(
     quotas,
     settings: config.artifacts,
     space: spaceOf(dirname(config.artifacts.stagingDir)),
-    servers,
   });
   const { keepArtifact } = artifacts;
   const usage = composeUsage({ ...shared, driver });
@@ -73,13 +71,10 @@ export async function composeFeatures(
     settings: config.sandboxes,
     metrics,
     keepArtifact,
-    servers,
-    isFenced,
   });
   const inFlight = new InFlight();
   const previews = composePreviews({
     ...shared,
-    servers,
     projects: projects.access,
     quotas,
     metrics,
@@ -93,7 +88,6 @@ export async function composeFeatures(
     ...shared,
     sandboxes: sandboxes.core,
     terminalIdleMs: config.terminalIdleMs,
-    servers,
   });
   const mcpSessions = new SqlMcpSessions({
     ...shared,

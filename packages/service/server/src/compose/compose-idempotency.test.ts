@@ -11,6 +11,7 @@ import { randomIds } from '../platform/base/id-source.ts';
 import { CutOffError } from '../platform/idempotency/held-claims.ts';
 import type { IdempotencyScope } from '../platform/idempotency/idempotency-repository.ts';
 import { composeIdempotency } from './compose-idempotency.ts';
+import { openCoordination } from './open-coordination.ts';
 
 const SCOPE: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
 
@@ -22,8 +23,10 @@ it('a server that stood still has ended its requests as soon as it looks at its 
   opened.defer(() => rmSync(serverDir, { recursive: true }));
   const db = await openTestDatabase();
   opened.defer(() => db.destroy());
-  const deps = { db, clock: Date, ids: randomIds, log: SILENT, serverId: 'srv_1', leaseMs: LEASE_MS };
-  const composed = await composeIdempotency({ ...deps, version: '1', serverDir, replayMaxBytes: 1 });
+  const deps = { db, ids: randomIds, log: SILENT, serverDir, leaseMs: LEASE_MS };
+  const coordination = await openCoordination(deps);
+  opened.defer(() => coordination.close());
+  const composed = await composeIdempotency({ ...coordination, ...deps, version: '1', replayMaxBytes: 1 });
   opened.defer(() => composed.close());
   await composed.lease.beat();
   opened.defer(() => composed.lease.stop());
@@ -31,11 +34,11 @@ it('a server that stood still has ended its requests as soon as it looks at its 
   assert.ok(claimed.status === 'claimed');
   const work = new AbortController();
   claimed.claim.setWork(work);
-  assert.equal(composed.isFenced(), false);
+  assert.equal(coordination.isFenced(), false);
   assert.equal(work.signal.aborted, false);
 
   const now = performance.now.bind(performance);
   mock.method(performance, 'now', () => now() + LEASE_MS);
-  assert.equal(composed.isFenced(), true);
+  assert.equal(coordination.isFenced(), true);
   assert.ok(work.signal.reason instanceof CutOffError);
 });

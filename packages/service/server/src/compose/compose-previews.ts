@@ -11,24 +11,19 @@ import { ReachPort } from '../features/previews/proxy/reach-port.ts';
 import { PublicPorts } from '../features/previews/public-ports.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { ProjectAccess } from '../platform/access/project-access.ts';
-import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
-import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
-import type { Notifications } from '../platform/db/notifications.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { OpenWork } from '../platform/keys/end-key-work.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
+import type { Coordination } from './coordination.ts';
 
-export interface PreviewsDeps {
+export interface PreviewsDeps extends Pick<Coordination, 'servers' | 'clock' | 'notifications' | 'watchOthers'> {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
-  readonly notifications: Notifications;
-  readonly servers: Pick<LiveServers, 'others'>;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly sandboxes: SandboxCore;
@@ -38,7 +33,6 @@ export interface PreviewsDeps {
   readonly isBalanced: boolean;
   /** Whether an Authorization header holds an API key of this service. */
   readonly isApiKey: (authorization: string) => Promise<boolean>;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly metrics: Registry;
   readonly log: Logger;
@@ -69,8 +63,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   const reachPort = new ReachPort(sandboxes);
   const ofServers = new PreviewsOfServers({ ...deps, exchanges });
   const disconnect = (id: `prv_${string}`) => ofServers.end(id);
-  const look = () => ofServers.look().then(() => PREVIEW_LOOK_MS);
-  const loop = deps.notifications.isShared ? new Loop('previews', look, PREVIEW_LOOK_MS, deps.log) : undefined;
+  const looking = deps.watchOthers('previews', () => ofServers.look(), PREVIEW_LOOK_MS);
   const service = new PreviewService({ ...deps, access: sandboxes.access, previews, disconnect });
   const { executions } = sandboxes;
   return {
@@ -82,7 +75,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,
     async stop() {
-      await loop?.stop();
+      await looking.stop();
       exchanges.endAll();
     },
   };

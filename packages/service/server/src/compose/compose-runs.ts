@@ -23,7 +23,7 @@ import type { FindTemplates } from '../features/template-catalogue/custom/find-t
 import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Database } from '../platform/db/database.ts';
-import { kindOf } from '../platform/db/database-kind.ts';
+import { answersOverNetwork } from '../platform/db/database-kind.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 
@@ -58,9 +58,8 @@ export function composeRuns({ metrics, keepArtifact, ...deps }: RunsDeps): Route
     promoteOutputs: new PromoteOutputs(keepArtifact),
     metrics: new RunMetrics(metrics),
   });
-  const isShared = kindOf(db) === 'postgresql';
   return [
     ...contextRoutes(createContext, new ChangeContext(shared)),
-    ...runRoutes(runs, isShared ? new LookUpRun(db) : undefined),
+    ...runRoutes(runs, answersOverNetwork(db) ? new LookUpRun(db) : undefined),
   ];
 }

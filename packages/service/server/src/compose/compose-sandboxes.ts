@@ -12,12 +12,10 @@ import type { StartedWork } from '../features/metering/started-work.ts';
 import { MeasureSandboxes } from '../features/metrics/measure-sandboxes.ts';
 import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
-import { ActivityRows } from '../features/sandbox-records/activity-rows.ts';
-import { Executions } from '../features/sandbox-records/executions.ts';
+import type { Executions } from '../features/sandbox-records/executions.ts';
 import { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
-import type { SharedActivity } from '../features/sandbox-records/shared-activity.ts';
 import { SqlSandboxRepository } from '../features/sandbox-records/sql-sandbox-repository.ts';
 import { ListSandboxes } from '../features/sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../features/sandboxes/api/sandbox-routes.ts';
@@ -27,7 +25,6 @@ import { CreateSandbox } from '../features/sandboxes/lifecycle/create-sandbox.ts
 import { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import { ForgetEnded } from '../features/sandboxes/lifecycle/forget-ended.ts';
-import { OwnLastUses, SharedLastUses } from '../features/sandboxes/lifecycle/last-uses.ts';
 import { LaunchSandbox } from '../features/sandboxes/lifecycle/launch-sandbox.ts';
 import { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
 import { Reconciler } from '../features/sandboxes/lifecycle/reconciler.ts';
@@ -42,32 +39,37 @@ import { FindTemplates } from '../features/template-catalogue/custom/find-templa
 import { TemplateCatalogue } from '../features/template-catalogue/template-catalogue.ts';
 import { SqlTemplateRepository } from '../features/template-catalogue/template-repository.ts';
 import type { ProjectAccess } from '../platform/access/project-access.ts';
-import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Loop } from '../platform/base/loop.ts';
 import { UNAUDITED } from '../platform/call/call.ts';
 import type { Database } from '../platform/db/database.ts';
-import { kindOf } from '../platform/db/database-kind.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
-import { type Notifications, sharedChanges } from '../platform/db/notifications.ts';
+import { sharedChanges } from '../platform/db/notifications.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { Tracing } from '../platform/tracing/tracing.ts';
 import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
+import type { Coordination } from './coordination.ts';
 import { startSandboxJobs } from './sandbox-jobs.ts';
 import { stopInOrder } from './stop-in-order.ts';
 
-export interface SandboxesDeps {
+type Coordinated =
+  | 'servers'
+  | 'clock'
+  | 'notifications'
+  | 'isFenced'
+  | 'watchOthers'
+  | 'endsSilentSandboxes'
+  | 'sandboxActivity';
+
+export interface SandboxesDeps extends Pick<Coordination, Coordinated> {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
-  readonly notifications: Notifications;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly tracing?: Tracing | undefined;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly driver: RuntimeDriver;
@@ -76,12 +78,6 @@ export interface SandboxesDeps {
   /** Stores outputs of runs that become artifacts. */
   readonly keepArtifact: KeepArtifact;
   readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
-  readonly servers: LiveServers;
-  /**
-   * Whether this server has lost its lease. It then ends no sandbox that other servers may be working with, and has ended
-   * the requests that they may take over.
-   */
-  readonly isFenced: () => boolean;
 }
 
 /** Access of other features to sandboxes. */
@@ -128,13 +124,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers, isFenced } = deps;
   const { usages, startedWork } = deps.usage;
   const changes = sharedChanges<SandboxId>('sandbox', deps.notifications);
-  const isShared = kindOf(db) === 'postgresql';
-  const executions: Executions = new Executions(clock, changes, isShared ? (id) => activityRows.note(id) : undefined);
-  const activityRows = new ActivityRows({ db, executions, servers, clock, log });
-  const activity: SharedActivity = isShared ? activityRows : { of: () => executions };
+  const sandboxActivity = deps.sandboxActivity(changes);
+  const { executions, activity } = sandboxActivity;
   const stored = { db, transactions, outbox, changes, activity: executions, usages };
-  const sharedBy = isShared ? { serverId: servers.own, clock } : undefined;
-  const sandboxes = new SqlSandboxRepository({ ...stored, sharedBy });
+  const sandboxes = new SqlSandboxRepository({ ...stored, clock, serverId: servers.own });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const customTemplates = new CustomTemplateRepository(db, transactions);
@@ -165,7 +158,6 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     log,
   });
-  const isAlone = !isShared;
   const forgetEnded = new ForgetEnded(connections, executions);
   const reconciler = new Reconciler({
     sandboxes,
@@ -174,14 +166,14 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     destroySandbox,
     forgetEnded,
     log,
-    isAlone,
+    endsSilentSandboxes: deps.endsSilentSandboxes,
   });
   // A connected agent whose instance crashes is noticed at once. The periodic pass finds all other crashes.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
   const askAgents = new AskAgents(connections, clock);
-  const lastUses = isShared ? new SharedLastUses(activity) : new OwnLastUses(sandboxes, executions, clock);
+  const lastUses = sandboxActivity.lastUses(sandboxes);
   const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, isFenced, clock, log });
 
   const access = new SandboxAccess(sandboxes);
@@ -218,10 +210,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   };
   const reconcile = async () => {
     const report = await reconciler.reconcile();
-    if (isShared) await activityRows.tidy();
+    await sandboxActivity.tidy();
     return report;
   };
-  let loops: Loop[] = [];
+  let loops: Pick<Loop, 'stop'>[] = [];
   return {
     core,
     routes: [
@@ -244,14 +236,15 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       await catalogue.load();
       // Lets the first creation use the newest version; the job below repeats it.
       await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
-      if (isShared) await activityRows.start();
+      await sandboxActivity.start();
       loops = startSandboxJobs({
         catalogue,
         reconcile,
         reaper,
         endedRecords: new EndedRecords(db),
         outbox,
-        abandonedLaunches: isShared ? abandonedLaunches : undefined,
+        abandonedLaunches,
+        watchOthers: deps.watchOthers,
         settings,
         isFenced,
         clock,
@@ -263,7 +256,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         [
           () => Promise.all(loops.splice(0).map((loop) => loop.stop())),
           () => launchSandbox.handOver(),
-          () => isShared && activityRows.stop(),
+          () => sandboxActivity.stop(),
           () => connections.closeAll(),
         ],
         log,

@@ -7,7 +7,6 @@ import type { Logger } from 'pino';
 import { buildOperatorApp, listenForOperator } from '../features/operator/operator-app.ts';
 import { listenForEgress } from '../features/secrets/secret-socket.ts';
 import { ResultMemoryLimit } from '../platform/base/result-memory.ts';
-import { kindOf } from '../platform/db/database-kind.ts';
 import { migrate } from '../platform/db/migrate.ts';
 import { serverSecret } from '../platform/db/server-secret.ts';
 import { buildApp } from '../platform/http/app.ts';
@@ -45,11 +44,11 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   // Closes what is open when a later step fails.
   await using opened = new AsyncDisposableStack();
   const foundation = await openFoundation(config, log, ownDriver, opened);
-  const { shared, driver, tracing, version } = foundation;
-  const { db, notifications } = shared;
+  const { shared, coordination, driver, tracing, version } = foundation;
+  const { db } = shared;
   const access = await composeAccess(config, foundation, opened);
   const { orgs, quotas, counts, rates, audit, apiKeys, claims } = access;
-  const { idempotency, lease, isFenced } = claims;
+  const { idempotency, lease } = claims;
   const features = await composeFeatures(config, foundation, access, opened);
   const { routes, metrics, space, inFlight, sandboxes, commands, artifacts, previews, keyWork } = features;
   const { usage, webhooks, workspaceRuns, secrets, templates, mcpSessions } = features;
@@ -93,7 +92,6 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     callers,
     outcomes,
     idempotency,
-    isFenced,
     inFlight,
     limitRequests: (credential) => rates.limitRequest(credential),
     transfers: { stallMs: config.transferStallMs },
@@ -131,11 +129,11 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   await lease.start();
   // Checked again: before this server had a lease, a newer version may have removed tables or columns that this version
   // uses.
-  if (kindOf(db) === 'postgresql') await migrate(db);
+  await migrate(db);
   await keyWork.start();
   const auditUpkeep = audit.start();
   claims.learnQuota(() => inFlight.isDraining).catch(reportTo(log));
-  const forgetting = startForgetting(config, { ...shared, isFenced, mcpSessions });
+  const forgetting = startForgetting(config, { ...shared, mcpSessions });
   await artifacts.start();
   workspaceRuns.archives.start();
   await listenForEgress(secrets.app, sockets.secretsSocket);
@@ -177,7 +175,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
           () => auditUpkeep.stop(),
           () => forgetting.stop(),
           () => claims.close(),
-          () => notifications.close(),
+          () => coordination.close(),
           () => db.destroy(),
           () => tracing?.close(),
         ],

@@ -1,12 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { runPaths } from '@cloche/layout';
+import { dataPaths, runPaths } from '@cloche/layout';
 import type { RuntimeDriver } from '@cloche/runtime';
 import { HostdDriver } from '@cloche/runtime/hostd-driver';
 import type { Logger } from 'pino';
 import { randomIds } from '../platform/base/id-source.ts';
-import { openClock } from '../platform/db/database-clock.ts';
 import { migrate } from '../platform/db/migrate.ts';
-import { openNotifications } from '../platform/db/notifications.ts';
 import { openDatabase } from '../platform/db/open-database.ts';
 import { Transactions } from '../platform/db/transactions.ts';
 import type { SchemaReport } from '../platform/db/upgrade-schema.ts';
@@ -14,11 +12,12 @@ import { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import { logEvents } from '../platform/outbox/log-events.ts';
 import { openTracing } from '../platform/tracing/open-tracing.ts';
 import type { Config } from './config.ts';
+import { openCoordination } from './open-coordination.ts';
 
 export type Foundation = Awaited<ReturnType<typeof openFoundation>>;
 
 /**
- * Opens what every feature uses: the database with the schema of this version, its clock, events and notifications, the
+ * Opens what every feature uses: the database with the schema of this version, the coordination of its servers, events, the
  * runtime and the export of traces. `opened` closes it.
  *
  * @param ownDriver default: the driver of the configuration
@@ -37,13 +36,13 @@ export async function openFoundation(
   const db = await openDatabase(config.databaseUrl);
   opened.defer(() => db.destroy());
   warnOfWaiting(await migrate(db), log);
-  const clock = await openClock(db);
-  const outbox = new EventOutbox(db, clock, ids);
+  const { serverDir } = dataPaths(config.dataDir);
+  const coordination = await openCoordination({ db, ids, log, serverDir, leaseMs: config.leaseMs });
+  opened.defer(() => coordination.close());
+  const outbox = new EventOutbox(db, coordination.clock, ids);
   outbox.onCommitted(logEvents(log));
-  const notifications = openNotifications(db);
-  opened.defer(() => notifications.close());
-  const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox, notifications };
-  return { shared, driver, tracing, version };
+  const shared = { ...coordination, ids, log, db, transactions: new Transactions(db), outbox };
+  return { shared, coordination, driver, tracing, version };
 }
 
 function warnOfWaiting({ waiting }: SchemaReport, log: Logger): void {

@@ -5,13 +5,13 @@ import type { EndedRecords } from '../features/sandboxes/lifecycle/ended-records
 import type { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
 import type { TemplateCatalogue } from '../features/template-catalogue/template-catalogue.ts';
 import type { Clock } from '../platform/base/clock.ts';
-import { Loop } from '../platform/base/loop.ts';
+import { Loop, type WatchOthers } from '../platform/base/loop.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
-/** How often a server that is not alone looks for launches of servers that have ended. */
+/** How often a server looks for launches of servers that have ended. */
 const TAKE_OVER_MS = 1_000;
 
 export interface SandboxJobsDeps {
@@ -20,8 +20,8 @@ export interface SandboxJobsDeps {
   readonly reaper: Reaper;
   readonly endedRecords: EndedRecords;
   readonly outbox: EventOutbox;
-  /** Undefined for the only server of a database: launches of another process can exist only at its start. */
-  readonly abandonedLaunches: AbandonedLaunches | undefined;
+  readonly abandonedLaunches: AbandonedLaunches;
+  readonly watchOthers: WatchOthers;
   readonly settings: SandboxSettings;
   readonly isFenced: () => boolean;
   readonly clock: Clock;
@@ -29,7 +29,7 @@ export interface SandboxJobsDeps {
 }
 
 /** Starts the jobs that keep templates, records and hosts in agreement. The caller stops the loops. */
-export function startSandboxJobs(deps: SandboxJobsDeps): Loop[] {
+export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
   const { catalogue, reaper, endedRecords, outbox, abandonedLaunches, settings, isFenced, clock, log } = deps;
   const mend = async () => {
     if (isFenced()) return RETRY_MS;
@@ -45,13 +45,12 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Loop[] {
     return FORGET_MS;
   };
   const takeOver = async () => {
-    if (!isFenced()) await abandonedLaunches?.takeOver();
-    return TAKE_OVER_MS;
+    if (!isFenced()) await abandonedLaunches.takeOver();
   };
   return [
     new Loop('reconcile', mend, RETRY_MS, log),
     new Loop('reap', reap, RETRY_MS, log),
     new Loop('forget', forget, RETRY_MS, log),
-    ...(abandonedLaunches ? [new Loop('take over launches', takeOver, RETRY_MS, log)] : []),
+    deps.watchOthers('take over launches', takeOver, TAKE_OVER_MS),
   ];
 }

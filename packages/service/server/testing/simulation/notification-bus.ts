@@ -1,5 +1,10 @@
 /** Notifications between simulated servers: each may be late or lost, as those of PostgreSQL may. */
-import type { NotificationListener, Notifications, Topic } from '../../src/platform/db/notifications.ts';
+import {
+  LOOK_AGAIN_MS,
+  type NotificationListener,
+  type Notifications,
+  type Topic,
+} from '../../src/platform/db/notifications.ts';
 import { isCut, type Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -23,7 +28,7 @@ export class NotificationBus {
     const listeners: Listeners = new Map();
     this.#servers.set(peer, listeners);
     return {
-      isShared: true,
+      lookAgainMs: LOOK_AGAIN_MS,
       send: (topic, id) => this.#send(peer, topic, id),
       subscribe: (topic, listener) => {
         listeners.set(topic, [...(listeners.get(topic) ?? []), listener]);

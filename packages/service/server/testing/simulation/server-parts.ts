@@ -5,17 +5,18 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { composeSandboxes, type Sandboxes } from '../../src/compose/compose-sandboxes.ts';
 import { composeUsage } from '../../src/compose/compose-usage.ts';
+import type { Coordination } from '../../src/compose/coordination.ts';
+import { manyServers } from '../../src/compose/many-servers.ts';
 import type { KeepArtifact } from '../../src/features/artifacts/keep-artifact.ts';
 import { Quotas } from '../../src/features/quotas/quotas.ts';
 import { ProjectAccess } from '../../src/platform/access/project-access.ts';
-import { Fence } from '../../src/platform/base/fence.ts';
+import { Fence, LEASE_MS, type LeaseFence, OPEN_FENCE } from '../../src/platform/base/fence.ts';
 import type { IdSource } from '../../src/platform/base/id-source.ts';
 import { ResultMemoryLimit } from '../../src/platform/base/result-memory.ts';
 import { ServerLease } from '../../src/platform/cluster/server-lease.ts';
 import type { Database } from '../../src/platform/db/database.ts';
-import { openClock, type SharedClock } from '../../src/platform/db/database-clock.ts';
+import { openDatabaseClock, type SharedClock } from '../../src/platform/db/database-clock.ts';
 import { LiveServers } from '../../src/platform/db/live-servers.ts';
-import type { Notifications } from '../../src/platform/db/notifications.ts';
 import { Transactions } from '../../src/platform/db/transactions.ts';
 import { InFlight } from '../../src/platform/http/in-flight.ts';
 import type { Route } from '../../src/platform/http/route.ts';
@@ -40,16 +41,13 @@ export interface ServerWorld extends DatabaseWorld, RuntimeWorld {
 }
 
 /** What a workload composes its features of. */
-export interface ServerParts {
+export interface ServerParts extends Coordination {
   readonly db: Database;
-  readonly clock: SharedClock;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
-  readonly notifications: Notifications;
   readonly serverId: string;
-  readonly servers: LiveServers;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly driver: RuntimeDriver;
@@ -81,17 +79,18 @@ export async function composeServer(
   // Each process counts from its own beginning.
   const startedAt = time.now();
   const elapsed = () => time.now() - startedAt;
-  const clock = await openClock(db, elapsed);
+  const clock = await openDatabaseClock(db, elapsed);
   const log = SILENT;
   const transactions = new Transactions(db);
   const outbox = new EventOutbox(db, clock, ids);
   const notifications = bus.join(peer);
-  const shared = { db, clock, ids, log, transactions, outbox, notifications };
   const servers = new LiveServers(db, serverId, clock);
   const repository = new IdempotencyRepository(db);
-  const fence = without.has('fence') ? undefined : new Fence(() => held.abandonAll(), elapsed);
-  const isFenced = () => fence?.look() ?? false;
-  const held = new HeldClaims(isFenced);
+  const fence: LeaseFence = without.has('fence') ? OPEN_FENCE : new Fence(() => held.abandonAll(), elapsed);
+  const held = new HeldClaims(() => fence.look());
+  const parts = { db, ids, log, clock, servers, notifications, held, fence, leaseMs: LEASE_MS };
+  const coordination = manyServers(parts);
+  const shared = { ...coordination, db, ids, log, transactions, outbox };
   const idempotency = new Idempotency(repository, serverId, clock, ids, {}, held);
   const files = { removeExpired: async () => undefined };
   const known = without.has('failing of unheld claims') ? new AllHeld() : held;
@@ -109,12 +108,10 @@ export async function composeServer(
     metrics: new Registry(),
     // No run of a simulation makes artifacts.
     keepArtifact: {} as KeepArtifact,
-    servers,
-    isFenced,
   });
   const [inFlight, resultMemoryLimit] = [new InFlight(), new ResultMemoryLimit()];
-  const parts = { ...shared, serverId, servers, projects, quotas, driver, sandboxes: sandboxes.core, inFlight };
-  const feature = await workload.compose?.({ ...parts, settings: SETTINGS }, peer);
+  const composed = { ...shared, serverId, projects, quotas, driver, sandboxes: sandboxes.core, inFlight };
+  const feature = await workload.compose?.({ ...composed, settings: SETTINGS }, peer);
   const routes = [...sandboxes.routes, ...(feature?.routes ?? [])];
   return {
     clock,
@@ -123,7 +120,7 @@ export async function composeServer(
     resultMemoryLimit,
     routes: new Map(routes.map((route) => [route.operation.id, route])),
     authenticator: feature?.authenticator,
-    isFenced,
+    isFenced: coordination.isFenced,
     async start() {
       await lease.start();
       await sandboxes.start();

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { ArtifactId, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
+import { contentLocksOf } from '../../../testing/coordination.ts';
 import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { ProjectAccess } from '../../platform/access/project-access.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
@@ -63,6 +64,7 @@ describe('contents of artifacts', () => {
       transactions: world.transactions,
       store,
       artifacts,
+      locks: contentLocksOf(world),
       clock,
       log: pino({ level: 'silent' }),
     });
@@ -156,7 +158,10 @@ describe('contents of artifacts', () => {
     hanging.has = async (name) => (++looks === 1 ? new Promise<never>(() => undefined) : has(name));
     const { db, transactions } = world;
     const log = pino({ level: 'silent' });
-    const bounded = new ArtifactContents({ db, transactions, store: hanging, artifacts, clock, log }, { lookMs: 20 });
+    const bounded = new ArtifactContents(
+      { db, transactions, store: hanging, artifacts, locks: contentLocksOf(world), clock, log },
+      { lookMs: 20 },
+    );
     const other = keeperOf(bounded);
     await assert.rejects(
       other.keep({ signal: forever, ...UNAUDITED }, artifactOf('slow'), { open: () => Readable.from(['slow']) }),
@@ -174,7 +179,15 @@ describe('contents of artifacts', () => {
     const bucket = new LateStore(join(folder, 'contents'));
     const { db, transactions } = world;
     const log = pino({ level: 'silent' });
-    const late = new ArtifactContents({ db, transactions, store: bucket, artifacts, clock, log });
+    const late = new ArtifactContents({
+      db,
+      transactions,
+      store: bucket,
+      artifacts,
+      locks: contentLocksOf(world),
+      clock,
+      log,
+    });
     const first = await keep('twins');
     await late.release(first);
     const file = join(folder, 'twins');
@@ -199,6 +212,7 @@ describe('contents of artifacts', () => {
       transactions,
       store: bucket,
       artifacts,
+      locks: contentLocksOf(world),
       clock,
       log: pino({ level: 'silent' }),
     });

@@ -9,7 +9,7 @@ import type { Database } from '../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
-import { type ContentLocks, openContentLocks } from './content-locks.ts';
+import type { ContentLocks } from './content-locks.ts';
 import { ContentRemovals } from './content-removals.ts';
 import { type ArtifactStore, StoreError } from './store/artifact-store.ts';
 import { DigestCheck } from './store/digest-check.ts';
@@ -33,6 +33,7 @@ export interface ArtifactContentsDeps {
   readonly transactions: Transactions;
   readonly store: ArtifactStore;
   readonly artifacts: ArtifactRepository;
+  readonly locks: ContentLocks;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -55,10 +56,10 @@ export class ArtifactContents {
   constructor(deps: ArtifactContentsDeps, { lookMs = LOOK_MS } = {}) {
     this.#deps = deps;
     this.#lookMs = lookMs;
-    const { db, transactions, clock, store } = deps;
-    this.#locks = openContentLocks(db, transactions);
+    const { db, clock, store, locks } = deps;
+    this.#locks = locks;
     if (!store.asides) this.#removals = new ContentRemovals(db, clock);
-    this.#unused = new UnusedContents({ ...deps, locks: this.#locks, removals: this.#removals });
+    this.#unused = new UnusedContents({ ...deps, removals: this.#removals });
   }
 
   /**

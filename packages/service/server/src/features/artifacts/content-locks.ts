@@ -1,7 +1,5 @@
 import { KeyedQueue } from '@cloche/node-support';
 import { sql } from 'kysely';
-import type { Database } from '../../platform/db/database.ts';
-import { locksRows } from '../../platform/db/row-locks.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 
 /**
@@ -19,12 +17,14 @@ export interface ContentLocks {
   run<T>(sha256: string, act: (tx: Transaction | undefined) => Promise<T>): Promise<T>;
 }
 
-/** Returns locks among all servers of the database, or among the requests of this server where it has only one. */
-export function openContentLocks(db: Database, transactions: Transactions): ContentLocks {
-  if (!locksRows(db)) {
-    const queue = new KeyedQueue<string>();
-    return { run: (sha256, act) => queue.run(sha256, () => act(undefined)) };
-  }
+/** Returns locks among the requests of this server. */
+export function queuedContentLocks(): ContentLocks {
+  const queue = new KeyedQueue<string>();
+  return { run: (sha256, act) => queue.run(sha256, () => act(undefined)) };
+}
+
+/** Returns locks among all servers of a PostgreSQL database. */
+export function sharedContentLocks(transactions: Transactions): ContentLocks {
   return {
     run: (sha256, act) =>
       transactions.run(async (tx) => {

@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { FakeClock } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
 import { sql } from 'kysely';
+import { contentLocksOf } from '../../../testing/coordination.ts';
 import type { SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { DEFAULT_PROJECT, ORG } from '../../../testing/seeded-organizations.ts';
 import { NEEDS_POSTGRES, TestServers } from '../../../testing/servers.ts';
@@ -103,7 +104,15 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   /** The services that each server has of its own; `store` is a folder that all of them use. */
   function artifactsOf(server: SandboxesWorld, store = newStore()) {
     const { db, transactions, artifacts } = server;
-    const contents = new ArtifactContents({ db, transactions, store, artifacts, clock, log: SILENT });
+    const contents = new ArtifactContents({
+      db,
+      transactions,
+      store,
+      artifacts,
+      locks: contentLocksOf(server),
+      clock,
+      log: SILENT,
+    });
     const stagingDir = join(folder, 'staging');
     const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: undefined, publicUrl: undefined };
     const staging = new Staging(stagingDir, randomIds);

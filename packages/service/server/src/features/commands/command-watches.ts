@@ -3,7 +3,7 @@ import { BackOff, reportTo } from '@cloche/node-support';
 import { type AgentCommands, AgentError } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
-import { Loop } from '../../platform/base/loop.ts';
+import type { Loop, WatchOthers } from '../../platform/base/loop.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
@@ -15,7 +15,7 @@ import type { CommandRepository } from './command-repository.ts';
 
 /** Pauses between requests to an agent that does not answer. */
 const PAUSES = { firstMs: 500, longestMs: 30_000 };
-/** How often a server looks for commands whose server has ended, if the database has several servers. */
+/** How often a server looks for commands whose server has ended. */
 const TAKE_OVER_MS = 1_000;
 
 export interface CommandWatchesDeps {
@@ -24,6 +24,7 @@ export interface CommandWatchesDeps {
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly servers: LiveServers;
+  readonly watchOthers: WatchOthers;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -36,27 +37,26 @@ export interface CommandWatchesDeps {
 export class CommandWatches {
   readonly #deps: CommandWatchesDeps;
   readonly #watched = new Map<CommandId, AbortController>();
-  #loop: Loop | undefined;
+  #looking: Pick<Loop, 'stop'> | undefined;
 
   constructor(deps: CommandWatchesDeps) {
     this.#deps = deps;
   }
 
   /**
-   * Watches the commands that an earlier process of this server watched. Unless `isAlone`, also takes over the commands
-   * of servers that have ended.
+   * Watches the commands that an earlier process of this server watched, and from then on those of servers that have
+   * ended.
    */
-  async start(isAlone: boolean): Promise<void> {
-    await this.#takeOver(this.#deps.servers.own);
-    if (isAlone) return;
-    const takeOver = () => this.#takeOver().then(() => TAKE_OVER_MS);
-    this.#loop = new Loop('take over commands', takeOver, TAKE_OVER_MS, this.#deps.log);
+  async start(): Promise<void> {
+    const { servers, watchOthers } = this.#deps;
+    await this.#takeOver(servers.own);
+    this.#looking = watchOthers('take over commands', () => this.#takeOver(), TAKE_OVER_MS);
   }
 
   /** Stops the watches. Other servers, or the next process of this one, take them over. */
   async stop(): Promise<void> {
     const { commands, servers } = this.#deps;
-    await this.#loop?.stop();
+    await this.#looking?.stop();
     for (const controller of this.#watched.values()) controller.abort();
     await commands.releaseWatches(servers.own);
   }

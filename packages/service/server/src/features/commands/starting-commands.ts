@@ -1,5 +1,4 @@
 import type { CommandId } from '@cloche/contract';
-import type { Clock } from '../../platform/base/clock.ts';
 import { CutOffError } from '../../platform/idempotency/held-claims.ts';
 
 /**
@@ -10,21 +9,14 @@ import { CutOffError } from '../../platform/idempotency/held-claims.ts';
  */
 const START_WITHIN_MS = 8_000;
 
-export interface StartingCommandsDeps {
-  readonly clock: Clock;
-  /** Whether the database has only this server. */
-  readonly isAlone: boolean;
-  /** Whether this server has lost its lease. */
-  readonly isFenced: () => boolean;
-}
-
 /** The commands that may have a record before their agent has them. */
 export class StartingCommands {
-  readonly #deps: StartingCommandsDeps;
+  readonly #stillOwns: (takenAt: number, withinMs: number) => boolean;
   readonly #ids = new Set<CommandId>();
 
-  constructor(deps: StartingCommandsDeps) {
-    this.#deps = deps;
+  /** @param stillOwns whether no other server counts work as lost that this one took at most `withinMs` ago */
+  constructor(stillOwns: (takenAt: number, withinMs: number) => boolean) {
+    this.#stillOwns = stillOwns;
   }
 
   /** Marks a command as starting. The caller disposes the result when the agent has answered. */
@@ -49,7 +41,6 @@ export class StartingCommands {
    * @throws AppError `unavailable`
    */
   requireOwn(takenAt: number): void {
-    const { clock, isAlone, isFenced } = this.#deps;
-    if (!isAlone && (isFenced() || clock.now() - takenAt >= START_WITHIN_MS)) throw new CutOffError();
+    if (!this.#stillOwns(takenAt, START_WITHIN_MS)) throw new CutOffError();
   }
 }

@@ -35,8 +35,9 @@ export interface SqlSandboxRepositoryDeps {
   /** Decides the status that an event gives. */
   readonly activity: Activity;
   readonly usages: SandboxUsages;
-  /** This server and its clock, if other servers use the sandboxes too. */
-  readonly sharedBy?: { readonly serverId: string; readonly clock: Clock } | undefined;
+  readonly clock: Clock;
+  /** Id of this server. */
+  readonly serverId: string;
 }
 
 /** Appends the event of each change that has one in the transaction of that change. */
@@ -132,9 +133,8 @@ export class SqlSandboxRepository implements SandboxRepository {
     const columns = toColumns(change);
     const { id, generation, status, expiresAt } = current;
     const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
-    const { sharedBy } = this.#deps;
-    const isIdle = change.endingReason === 'idle_expired';
-    const idle = sharedBy && isIdle ? { now: sharedBy.clock.now(), own: sharedBy.serverId } : undefined;
+    const { clock, serverId } = this.#deps;
+    const idle = change.endingReason === 'idle_expired' ? { now: clock.now(), own: serverId } : undefined;
     const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
     const { event } = transitionOf(transition);
     if (event || call.audit) {

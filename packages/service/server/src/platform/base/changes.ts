@@ -4,8 +4,9 @@ export interface Peers<Key extends string> {
   tell(key: Key): void;
   /**
    * Longest time after which a waiter reads its records again without a notification, because one may have been lost.
+   * Undefined if no other server changes them.
    */
-  readonly lookAgainMs: number;
+  readonly lookAgainMs: number | undefined;
 }
 
 /**

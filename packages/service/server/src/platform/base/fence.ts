@@ -65,6 +65,17 @@ export class Fence {
   }
 }
 
+/** What the renewal of a lease tells, and what asks whether it failed. */
+export type LeaseFence = Pick<Fence, 'look' | 'now' | 'renewed' | 'stop'>;
+
+/** The fence of a lease that no other server can take. */
+export const OPEN_FENCE: LeaseFence = {
+  look: () => false,
+  now: () => 0,
+  renewed: () => undefined,
+  stop: () => undefined,
+};
+
 /** Returns two thirds of the lease, so that the work has ended before another server may take it over. */
 function fenceMsOf(leaseMs: number): number {
   return (leaseMs * 2) / 3;

@@ -7,6 +7,12 @@ import type { Logger } from 'pino';
  */
 export type Pass = (woken: boolean) => Promise<number>;
 
+/**
+ * Calls `look` again and again until it is stopped: it looks at what other servers have changed or left behind. Never
+ * calls it where the database has one server.
+ */
+export type WatchOthers = (name: string, look: () => Promise<unknown>, everyMs: number) => Pick<Loop, 'stop'>;
+
 /** Repeats a job until it is stopped. A failed pass is logged and retried. */
 export class Loop {
   readonly #stop = new AbortController();

@@ -1,13 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
-import { type Fence, LEASE_MS } from '../base/fence.ts';
-import type { IdSource } from '../base/id-source.ts';
+import { LEASE_MS, type LeaseFence, OPEN_FENCE } from '../base/fence.ts';
 import type { Database } from '../db/database.ts';
 import type { SharedClock } from '../db/database-clock.ts';
-import { kindOf } from '../db/database-kind.ts';
 import { databaseTime } from '../db/database-time.ts';
 import { SCHEMA_VERSION } from '../db/migrate.ts';
 import type { HeldClaims } from '../idempotency/held-claims.ts';
@@ -19,29 +15,6 @@ const BEATS = 6;
 const SWEEP_EVERY_BEATS = 12;
 /** Time after which the row of a server that has ended is removed. */
 const FORGOTTEN_MS = 86_400_000;
-
-/**
- * Returns the id of this server. Servers of one PostgreSQL database have random ids, because two of them can use the
- * same folder. The lease of a previous process ends by its time, or when that process stops.
- */
-export function serverIdFor(db: Database, serverDir: string, ids: IdSource): string {
-  return kindOf(db) === 'sqlite' ? stableServerId(serverDir, ids) : ids.next('srv_');
-}
-
-/**
- * Returns the id of the one server of a SQLite file, which is stored in a file so that a restarted server recognizes
- * the records it left behind. `serverDir` belongs to this server alone.
- */
-function stableServerId(serverDir: string, ids: IdSource): string {
-  const file = join(serverDir, 'server-id');
-  mkdirSync(serverDir, { recursive: true, mode: 0o700 });
-  const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
-  // Empty if the first start was killed here.
-  if (kept === '') writeFileSync(file, ids.next('srv_'), { flush: true, mode: 0o600 });
-  const id = readFileSync(file, 'utf8').trim();
-  if (!id.startsWith('srv_')) throw new Error(`${file} does not hold a server id; remove it`);
-  return id;
-}
 
 export interface ServerLeaseDeps {
   readonly db: Database;
@@ -58,7 +31,7 @@ export interface ServerLeaseDeps {
   readonly clock: SharedClock;
   readonly log: Logger;
   /** Notified of each renewal of the lease. */
-  readonly fence?: Fence | undefined;
+  readonly fence?: LeaseFence | undefined;
 }
 
 /**
@@ -124,8 +97,8 @@ export class ServerLease {
   }
 
   async #renew(): Promise<void> {
-    const { db, leaseDb = db, serverId, leaseMs = LEASE_MS, version, clock, fence } = this.#deps;
-    const sentAt = fence?.now() ?? 0;
+    const { db, leaseDb = db, serverId, leaseMs = LEASE_MS, version, clock, fence = OPEN_FENCE } = this.#deps;
+    const sentAt = fence.now();
     const lease = {
       id: serverId,
       lease_until: sql<number>`${databaseTime(db, clock.now())} + ${sql.lit(leaseMs)}`,
@@ -138,7 +111,7 @@ export class ServerLease {
       .values(lease)
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...lease }))
       .execute();
-    fence?.renewed(sentAt);
+    fence.renewed(sentAt);
   }
 
   async #tidy(): Promise<void> {

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely';
 import { DATABASE_KIND, openTestDatabase } from '../../../testing/test-database.ts';
-import { systemClock } from '../base/clock.ts';
 import type { Database, Tables } from './database.ts';
-import { DatabaseClock, openClock } from './database-clock.ts';
+import { DatabaseClock, openDatabaseClock } from './database-clock.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 
@@ -56,11 +55,6 @@ class SlowDatabase {
 }
 
 describe('the clock of servers', () => {
-  it('the clock of servers is that of the host for SQLite', async () => {
-    await using db = await openTestDatabase('sqlite');
-    assert.equal(await openClock(db), systemClock);
-  });
-
   it('the clock of servers is that of PostgreSQL, however wrong the host is, and counts on between comparisons', {
     skip,
   }, async () => {
@@ -78,7 +72,7 @@ describe('the clock of servers', () => {
 
   it('the clock of servers is compared again by a starting server, as long as the database answers too slowly', async () => {
     const database = new SlowDatabase([200, 1_600], [1_200, 100], [2, 1]);
-    const clock = await openClock(database.db, database.elapsed);
+    const clock = await openDatabaseClock(database.db, database.elapsed);
     assert.equal(database.asked, 3);
     assert.ok(Math.abs(clock.now() - database.now) <= 2, `${clock.now()} is not ${database.now}`);
   });
@@ -86,7 +80,7 @@ describe('the clock of servers', () => {
   it('the clock of servers lets a server start although the database never answers quickly', async () => {
     const slow = [400, 400] as const;
     const database = new SlowDatabase(slow, slow, slow, slow);
-    await openClock(database.db, database.elapsed);
+    await openDatabaseClock(database.db, database.elapsed);
   });
 
   it('the clock of servers stays as right as it was after a slow comparison', async () => {

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
-import { type Clock, systemClock } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Database } from './database.ts';
-import { kindOf } from './database-kind.ts';
 
 /**
  * Error of the clock at which a starting server stops comparing. If the database answers more slowly, it starts with a
@@ -23,12 +22,8 @@ export interface SharedClock extends Clock {
   sync?(): Promise<void>;
 }
 
-/**
- * Returns the clock that all servers of the database share. A SQLite database has one server, which uses the clock of
- * its host. Servers of a PostgreSQL database use the clock of the database, because the clocks of their hosts differ.
- */
-export async function openClock(db: Database, elapsed?: () => number): Promise<SharedClock> {
-  if (kindOf(db) === 'sqlite') return systemClock;
+/** Returns the clock of the database, which its servers share, because the clocks of their hosts differ. */
+export async function openDatabaseClock(db: Database, elapsed?: () => number): Promise<SharedClock> {
   const clock = new DatabaseClock(db, elapsed);
   for (let left = FIRST_COMPARISONS; left > 0 && clock.errorMs > EXACT_MS; left -= 1) await clock.sync();
   return clock;

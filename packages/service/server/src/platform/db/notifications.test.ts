@@ -113,7 +113,7 @@ describe('notifications between servers', { skip }, () => {
 
 describe('changes of a database with one server', () => {
   it('changes of a database with one server leave no timer behind', () => {
-    using watch = sharedChanges<'sbx_1'>('sandbox', NO_NOTIFICATIONS, 1).watch('sbx_1');
+    using watch = sharedChanges<'sbx_1'>('sandbox', NO_NOTIFICATIONS).watch('sbx_1');
     const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     void watch.next();
     assert.equal(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length, before);

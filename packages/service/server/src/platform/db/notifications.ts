@@ -29,8 +29,11 @@ export interface NotificationListener {
  * down, notifications are lost, so every waiter also reads the database again from time to time.
  */
 export interface Notifications {
-  /** Whether the database can have other servers. */
-  readonly isShared: boolean;
+  /**
+   * Longest time until a waiter reads its records again without a notification. Undefined if no other server changes
+   * them.
+   */
+  readonly lookAgainMs: number | undefined;
   /** Notifies the other servers of a change, a few milliseconds later. Call it after the commit of the change. */
   send(topic: Topic, id: string): void;
   subscribe(topic: Topic, listener: NotificationListener): void;
@@ -40,7 +43,7 @@ export interface Notifications {
 
 /** Notifications for a database with one server. Sends nothing. */
 export const NO_NOTIFICATIONS: Notifications = {
-  isShared: false,
+  lookAgainMs: undefined,
   send: () => undefined,
   subscribe: () => undefined,
   close: async () => undefined,
@@ -51,16 +54,12 @@ export function openNotifications(db: Database): Notifications {
   return postgresPool(db)?.openNotifications() ?? NO_NOTIFICATIONS;
 }
 
-/**
- * Returns changes of one kind of resource, which wake the waiters of all servers. If the database can have other
- * servers, a waiter also reads its records again after `lookAgainMs`.
- */
+/** Returns changes of one kind of resource, which wake the waiters of all servers. */
 export function sharedChanges<Key extends string>(
   topic: Topic,
   notifications: Notifications,
-  lookAgainMs = LOOK_AGAIN_MS,
+  lookAgainMs = notifications.lookAgainMs,
 ): Changes<Key> {
-  if (!notifications.isShared) return new Changes();
   const changes = new Changes<Key>({ tell: (id) => notifications.send(topic, id), lookAgainMs });
   // Sound: other servers send keys of the same type. An unknown key has no waiters.
   notifications.subscribe(topic, { heard: (id) => changes.wake(id as Key), missed: () => changes.wakeAll() });

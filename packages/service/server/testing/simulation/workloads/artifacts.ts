@@ -57,7 +57,7 @@ function compose(parts: ServerParts, peer: Peer, { seams }: WorkloadWorld, share
   const { db, clock, log, transactions, outbox, projects, sandboxes } = parts;
   const store = shared.openFor(peer);
   const artifacts = new SqlArtifactRepository(db, transactions, outbox);
-  const contents = new ArtifactContents({ ...parts, store, artifacts });
+  const contents = new ArtifactContents({ ...parts, locks: parts.contentLocks(transactions), store, artifacts });
   const settings = { url: '', stagingDir: '', maxBytes: 1_000, retentionMs: RETENTION_MS, publicUrl: undefined };
   const staging = simulatedStaging;
   const keepArtifact = new KeepArtifact({ ...parts, contents, artifacts, staging, settings });

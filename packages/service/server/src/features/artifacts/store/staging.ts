@@ -68,9 +68,15 @@ export class Staging {
     this.#serverId = serverId;
   }
 
-  /** Removes all files, which a dead process left behind. Call it before the first content is received. */
-  async clear(): Promise<void> {
-    await this.#remove(await this.#names());
+  /**
+   * Removes the files that servers which have ended left behind, and an earlier process of this server. Call it before
+   * the first content is received.
+   *
+   * @param findLiving as in `clearOfDead`
+   */
+  async clear(findLiving: () => Promise<ReadonlySet<string>>): Promise<void> {
+    await this.clearOfDead(findLiving);
+    await this.#remove((await this.#names()).filter((name) => serverOf(name) === this.#serverId));
   }
 
   /**

@@ -15,7 +15,7 @@ const silent: Connect = (_, signal) =>
 const gone: Connect = () => Promise.reject(new AgentError('gone', 'its place says that it does not live'));
 
 /** Returns whether a server that cannot connect ends the sandbox, although its instance lives. */
-async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
+async function ends(connect: Connect, endsSilentSandboxes: boolean): Promise<boolean> {
   await using world = await openSandboxes();
   const id = await world.createReady();
   const ended: string[] = [];
@@ -32,7 +32,7 @@ async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
     },
     forgetEnded: { begin: () => () => undefined },
     log: SILENT,
-    isAlone,
+    endsSilentSandboxes,
     probeMs: 20,
   });
   await reconciler.check(id);

@@ -18,8 +18,8 @@ export interface ReconcilerDeps {
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
   readonly log: Logger;
-  /** Whether no other server works with the sandboxes. */
-  readonly isAlone: boolean;
+  /** Whether a sandbox ends when its agent does not answer this server. False if another server may reach it. */
+  readonly endsSilentSandboxes: boolean;
   /** Longest wait for the answer of an agent. Default: `AGENT_LIMITS.probeMs`. */
   readonly probeMs?: number;
 }
@@ -81,12 +81,11 @@ export class Reconciler {
    * Returns whether the agent answers, in any version of its protocol. Uses a new connection, because active runs use
    * the others. Rejects when the place of the instance does not answer.
    *
-   * If there are other servers, an agent that does not answer within `probeMs` counts as answering, because another
-   * server may reach it. Its sandbox then ends when its place reports that the instance is gone, or when its TTL is
+   * Unless `endsSilentSandboxes`, an agent that does not answer within `probeMs` counts as answering. Its sandbox then ends when its place reports that the instance is gone, or when its TTL is
    * over.
    */
   async #answers(instance: Instance): Promise<boolean> {
-    const { isAlone, probeMs = AGENT_LIMITS.probeMs } = this.#deps;
+    const { endsSilentSandboxes, probeMs = AGENT_LIMITS.probeMs } = this.#deps;
     using limit = new Deadline(probeMs);
     try {
       const client = await this.#deps.driver.connect(instance, limit.signal);
@@ -94,7 +93,7 @@ export class Reconciler {
       return true;
     } catch (error) {
       if (error instanceof LaunchError) throw error;
-      if (limit.signal.aborted) return !isAlone;
+      if (limit.signal.aborted) return !endsSilentSandboxes;
       return error instanceof AgentError && error.kind === 'incompatible';
     }
   }

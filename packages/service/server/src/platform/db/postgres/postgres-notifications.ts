@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { BackOff, pause } from '@cloche/node-support';
 import { Client, type ClientConfig, type Notification } from 'pg';
-import type { NotificationListener, Notifications, Topic } from '../notifications.ts';
+import { LOOK_AGAIN_MS, type NotificationListener, type Notifications, type Topic } from '../notifications.ts';
 
 const CHANNEL = 'cloche';
 /** Time for which changes are gathered, so that many changes at once are one statement. */
@@ -21,7 +21,7 @@ const ANSWER_MS = 5_000;
  * at its commit, so it is never part of the transaction of the change, and each server sends one at a time.
  */
 export class PostgresNotifications implements Notifications {
-  readonly isShared = true;
+  readonly lookAgainMs = LOOK_AGAIN_MS;
   readonly #config: ClientConfig;
   readonly #listeners = new Map<string, Set<NotificationListener>>();
   readonly #gathered = new Map<Topic, Set<string>>();
