@@ -64,6 +64,11 @@ const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
     why: 'only composition constructs adapters',
   },
   { of: /^platform\//, not: /^(features|compose)\//, why: 'the platform knows no feature' },
+  {
+    of: /^(?!platform\/db\/|compose\/open-coordination|database-program)/,
+    not: /^platform\/db\/database-kind/,
+    why: '`Coordination` has what depends on the number of servers, `platform/db` what depends on the SQL',
+  },
 ];
 
 const MAX_FUNCTION_LINES = 80;

@@ -23,7 +23,7 @@ import type { FindTemplates } from '../features/template-catalogue/custom/find-t
 import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Database } from '../platform/db/database.ts';
-import { answersOverNetwork } from '../platform/db/database-kind.ts';
+import { answersOverNetwork } from '../platform/db/round-trips.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 
