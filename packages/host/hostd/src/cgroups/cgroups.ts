@@ -7,6 +7,7 @@ import { detachMount } from '../linux/mounts.ts';
 import { killProcessIf } from '../linux/process-identity.ts';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP, RESERVE_GROUP } from './divided-group.ts';
+import { Freezer } from './freezer.ts';
 import { widenGvisorMemoryLimit } from './gvisor-group.ts';
 
 /**
@@ -22,12 +23,14 @@ export class Cgroups {
   readonly #divided: readonly CgroupHierarchy[];
   /** Parent group of all instances, relative to each hierarchy's mount point. */
   readonly parent: string;
+  readonly freezer: Freezer;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
     this.#all = hierarchies;
     this.#hierarchies = hierarchies.map(({ mountPoint }) => mountPoint);
     this.#divided = dividedHierarchies(hierarchies);
     this.parent = `cloche-${installationId}`;
+    this.freezer = new Freezer(hierarchies, this.parent);
   }
 
   /** Returns the group's path in the form that the OCI runtime takes. */
@@ -116,9 +119,15 @@ export class Cgroups {
     this.#kill(key, pids);
   }
 
-  /** Kills the processes in the group at this moment. */
+  /** Kills the processes in the group at this moment, frozen ones too. */
   kill(key: string): void {
     this.#kill(key, this.#processesInOneHierarchy(key));
+    this.#letKilledEnd(key);
+  }
+
+  /** Call after a kill. A thawed process ends before it executes anything else. */
+  #letKilledEnd(key: string): void {
+    if (this.freezer.delaysKills) this.freezer.thaw(key);
   }
 
   /**
@@ -130,6 +139,7 @@ export class Cgroups {
       const counted = this.#processesInOneHierarchy(key);
       // Processes that are in some hierarchies but not in all exist only after an interrupted launch.
       this.#kill(key, counted.size > 0 ? counted : this.#processesInAnyHierarchy(key));
+      this.#letKilledEnd(key);
       return this.#tryRemove(key);
     });
   }
