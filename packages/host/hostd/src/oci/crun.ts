@@ -4,12 +4,14 @@ import { sharedSeccompProfile } from './oci-config.ts';
 import { resourceLimits } from './resource-limits.ts';
 import { compileSeccomp } from './seccomp-program.ts';
 
-export type CrunDeps = Omit<HostKernelRuntimeDeps, 'limits' | 'seccompProgram'> & { log?: Logger | undefined };
+export type CrunDeps = Omit<HostKernelRuntimeDeps, 'limits' | 'seccompProgram' | 'coversProc'> & {
+  log?: Logger | undefined;
+};
 
 /** The crun runtime. It gets the seccomp profile compiled, because compiling takes most of crun's start-up time. */
 export class Crun extends HostKernelRuntime {
   constructor({ log, ...deps }: CrunDeps) {
-    super({ ...deps, limits: resourceLimits(), seccompProgram: makeSeccompProgram(log) });
+    super({ ...deps, limits: resourceLimits(), seccompProgram: makeSeccompProgram(log), coversProc: true });
   }
 }
 

@@ -14,6 +14,7 @@ const PLAIN = ociConfig({
   agentSettings: {},
   timeNamespace: false,
   sysFolders: [],
+  hidden: [],
   overlaid: [],
   limits: [],
   seccompProgram: undefined,

@@ -9,7 +9,7 @@ import type { OciCommand } from './oci-command.ts';
 import { ociConfig } from './oci-config.ts';
 import type { ResourceLimit } from './resource-limits.ts';
 import type { ContainerConsole, ContainerSpec, Runtime } from './runtime.ts';
-import { visibleLimits, writeVisibleLimits } from './visible-limits.ts';
+import { BOOT_ID, ownBootId, visibleLimits, writeVisibleLimits } from './visible-limits.ts';
 
 export interface HostKernelRuntimeDeps {
   command: OciCommand;
@@ -24,6 +24,11 @@ export interface HostKernelRuntimeDeps {
   limits: readonly ResourceLimit[];
   /** The seccomp profile as a compiled program in base64, for a runtime that accepts one. */
   seccompProgram?: string | undefined;
+  /**
+   * Whether the runtime mounts a file over any file of `/proc`. runc allows only a list of files, so the host's id of the
+   * boot is hidden there, and reads as empty.
+   */
+  coversProc?: boolean;
 }
 
 /**
@@ -45,7 +50,8 @@ export class HostKernelRuntime implements Runtime {
   }
 
   prepare({ key, bundleDir, diskDir, resources, ...container }: ContainerSpec): void {
-    const { cgroups, timeNamespace, limits, seccompProgram } = this.#deps;
+    const { cgroups, timeNamespace, limits, seccompProgram, coversProc = false } = this.#deps;
+    const shown = coversProc ? [...visibleLimits(resources), ownBootId()] : visibleLimits(resources);
     const config = ociConfig({
       ...container,
       resources,
@@ -54,7 +60,8 @@ export class HostKernelRuntime implements Runtime {
       seccompProgram,
       cgroupsPath: cgroups.pathOf(key),
       kernelsGroupCount: cgroups.dividedCount,
-      overlaid: writeVisibleLimits(diskDir, visibleLimits(resources)),
+      overlaid: writeVisibleLimits(diskDir, shown),
+      hidden: coversProc ? [] : [BOOT_ID],
       sysFolders: writeSysFolders(diskDir),
     });
     writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(config));

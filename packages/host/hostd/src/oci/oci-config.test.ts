@@ -18,6 +18,7 @@ const INPUT: OciConfigOptions = {
   agentSettings: {},
   timeNamespace: true,
   sysFolders: [],
+  hidden: [],
   overlaid: [],
   limits: [],
   seccompProgram: undefined,

@@ -88,6 +88,8 @@ export interface OciConfigOptions {
   sysFolders: readonly OciMount[];
   /** Mounts made last, over files of the kernel. */
   overlaid: readonly OciMount[];
+  /** Files that the runtime covers with something empty, besides those that are covered in every sandbox. */
+  hidden: readonly string[];
   /** The compiled seccomp profile in base64, for crun, which otherwise spends most of its time on compiling it. */
   seccompProgram: string | undefined;
   /** Number of descriptors after the listening socket that move processes to the kernels' group. */
@@ -116,7 +118,7 @@ export function ociConfig(input: OciConfigOptions) {
       seccomp: sharedSeccompProfile(),
       sysctl: sysctls(),
       rootfsPropagation: 'private',
-      maskedPaths: hiddenPaths(),
+      maskedPaths: [...hiddenPaths(), ...input.hidden],
       readonlyPaths: [...READONLY_PATHS, ...cgroupMountPoints()],
     },
   };

@@ -58,7 +58,8 @@ export class Runsc implements Runtime {
 
   prepare({ key, bundleDir, diskDir, resources, ...container }: ContainerSpec): void {
     const { cgroups, relays, timeNamespace } = this.#deps;
-    // gVisor reports the memory limit itself; of processors it always shows two.
+    // gVisor reports the memory limit itself, and an id of the boot that differs in each sandbox; of processors it always
+    // shows two.
     const shown = visibleLimits(resources).filter(({ path }) => path !== MEMINFO);
     const config = ociConfig({
       ...container,
@@ -71,6 +72,7 @@ export class Runsc implements Runtime {
       cgroupsPath: cgroups.pathOf(key),
       kernelsGroupCount: 0,
       overlaid: writeVisibleLimits(diskDir, shown),
+      hidden: [],
       sysFolders: [],
     });
     const paths = { dialDir: relays.folderOf(key), sharedMemoryDir: makeSharedMemoryFolder(diskDir) };

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +14,7 @@ export interface VisibleLimit {
 }
 
 export const MEMINFO = '/proc/meminfo';
+export const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 const KIBIBYTE = 1024;
 
 /**
@@ -29,6 +31,14 @@ export function visibleLimits(resources: Resources, { cpuinfo = readFileSync('/p
   return limits.filter(({ path }) => existsSync(path));
 }
 
+/**
+ * Returns the file that identifies a boot, with an id of one instance. The host's own is equal in all sandboxes, so that
+ * they could be linked; with one for each instance, a program can tell that its processes were started anew.
+ */
+export function ownBootId(): VisibleLimit {
+  return { path: BOOT_ID, content: `${randomUUID()}\n` };
+}
+
 /** Returns thread limits for the libraries of OpenMP and BLAS: more threads than processors are slower than fewer. */
 export function threadLimits(resources: Resources): Record<string, string> {
   const threads = String(coresOf(resources));
@@ -40,7 +50,12 @@ export function threadLimits(resources: Resources): Record<string, string> {
   };
 }
 
-/** Writes the files to the sandbox's disk, whose limit they count against, and returns their mounts. */
+/**
+ * Writes the files to the sandbox's disk, whose limit they count against, and returns their mounts.
+ *
+ * SECURITY: their owner is the host's root, which no user of the sandbox is mapped to, because runtimes mount `/proc/sys`
+ * once more, and a file in it is then on a mount that is not read-only (boot-id.runtime.test.ts).
+ */
 export function writeVisibleLimits(diskDir: string, limits: readonly VisibleLimit[]) {
   const folder = join(diskDir, 'limits');
   mkdirSync(folder, { mode: 0o755 });
