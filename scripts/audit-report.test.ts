@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { describeAudit } from './audit-report.ts';
 
 describe('npm run audit', () => {
-  it('names what is vulnerable, and fails', () => {
+  it('npm run audit names what is vulnerable, and fails', () => {
     const advisory = { title: 'Prototype pollution', url: 'https://example.com/1' };
     const vulnerabilities = {
       parser: { severity: 'high', range: '<2.0.0', via: [advisory] },
@@ -17,7 +17,7 @@ describe('npm run audit', () => {
     );
   });
 
-  it('passes when nothing is known', () => {
+  it('npm run audit passes when nothing is known', () => {
     const answer = JSON.stringify({ auditReportVersion: 2, vulnerabilities: {} });
     assert.deepEqual(describeAudit(answer), {
       text: 'No known vulnerabilities in production dependencies.',
@@ -25,7 +25,7 @@ describe('npm run audit', () => {
     });
   });
 
-  it('says why it could not ask, and fails nothing', () => {
+  it('npm run audit says why it could not ask, and fails nothing', () => {
     const offline = JSON.stringify({ error: { code: 'ENOTFOUND', summary: 'getaddrinfo ENOTFOUND' } });
     const refused = JSON.stringify({ message: '405 Method Not Allowed', error: { summary: '', detail: '' } });
     for (const [answer, why] of [

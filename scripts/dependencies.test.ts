@@ -40,13 +40,13 @@ const packages = globSync(['{packages/*/*,adapters/*}/package.json', 'bench/pack
 );
 
 describe('a package', () => {
-  it('is found wherever it stands', () => {
+  it('a package is found wherever it stands', () => {
     const folders = packages.map(({ folder }) => folder);
     for (const folder of ['packages/service/server', 'packages/shared/archive', 'adapters/ai-sdk', 'e2e'])
       assert.ok(folders.includes(folder), folder);
   });
 
-  it('imports each package that it declares', () => {
+  it('a package imports each package that it declares', () => {
     const unused = packages.flatMap(({ folder, manifest, imports }) =>
       Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
         .filter((name) => !UNPACKED.includes(name))

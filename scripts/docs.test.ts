@@ -54,7 +54,7 @@ it('docs/guides/events.md has a row for each type of event', () => {
 });
 
 describe('docs/errors.md', () => {
-  it('has a row for each error of the catalogue, with its status, and no others', () => {
+  it('docs/errors.md has a row for each error of the catalogue, with its status, and no others', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| `(\w+)`\s*\| (\d+)\s*\|/gm)].map(([, code, status]) => [
       code,
       Number(status),
@@ -65,7 +65,7 @@ describe('docs/errors.md', () => {
     );
   });
 
-  it('says for each error whether to repeat the request, and names every field of its details', () => {
+  it('docs/errors.md says for each error whether to repeat the request, and names every field of its details', () => {
     for (const [code, { retryable, details }] of Object.entries(ERRORS)) {
       const row = new RegExp(`^\\| \`${code}\` \\| \\d+ \\| (.+?) \\|.*$`, 'm').exec(read('docs/errors.md'));
       assert.ok(row, code);
@@ -75,7 +75,7 @@ describe('docs/errors.md', () => {
     }
   });
 
-  it('has a row for each error of a preview, with its status, and no others', () => {
+  it('docs/errors.md has a row for each error of a preview, with its status, and no others', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| (\d+) \| `(preview_\w+)` \|/gm)];
     assert.deepEqual(
       Object.fromEntries(rows.map(([, status, code]) => [code, Number(status)])),
@@ -83,20 +83,20 @@ describe('docs/errors.md', () => {
     );
   });
 
-  it("has a row for each of the service's own errors of a run", () => {
+  it("docs/errors.md has a row for each of the service's own errors of a run", () => {
     for (const name of SERVICE_ERROR_NAMES) assert.match(read('docs/errors.md'), new RegExp(`^\\| \`${name}\``, 'm'));
   });
 });
 
 describe('docs/operating', () => {
-  it('has the table of settings as the processes read them', () => {
+  it('docs/operating has the table of settings as the processes read them', () => {
     assert.ok(
       read('docs/operating/settings.md').includes(settingsTable()),
       'put in what `node_modules/.bin/node scripts/settings-table.ts` prints',
     );
   });
 
-  it('has a row for each sysctl that `npm start` raises, with its value, and no others', () => {
+  it('docs/operating has a row for each sysctl that `npm start` raises, with its value, and no others', () => {
     const rows = [...read('docs/operating/host.md').matchAll(/^\| `([a-z0-9_.-]+\.[a-z0-9_.-]+)` \| (\d+) \|/gm)];
     assert.deepEqual(
       Object.fromEntries(rows.map(([, name, atLeast]) => [name, Number(atLeast)])),
@@ -106,7 +106,7 @@ describe('docs/operating', () => {
 });
 
 describe('docs/network-policy.md', () => {
-  it('has the rules of host entries as the service goes by them', () => {
+  it('docs/network-policy.md has the rules of host entries as the service goes by them', () => {
     assert.ok(
       read('docs/network-policy.md').includes(hostEntryTables()),
       'put in what `node_modules/.bin/node scripts/host-entry-tables.ts` prints',
@@ -118,7 +118,7 @@ describe('docs/promises.md', () => {
   const rows = read('docs/promises.md').match(/^\| \d.*$/gm) ?? [];
   const promises = rows.map((row) => /^\| (\d+\.\d+) \| (.+?) \| `([^`]+)`: (.+?) \|$/.exec(row) ?? [row]);
 
-  it('numbers each promise once, in order', () => {
+  it('docs/promises.md numbers each promise once, in order', () => {
     const numbers = promises.map(([, number]) => number?.split('.').map(Number));
     const inOrder = Map.groupBy(numbers, (number) => number?.[0]).values();
     assert.deepEqual(
@@ -127,7 +127,7 @@ describe('docs/promises.md', () => {
     );
   });
 
-  it('has at most 260: a further promise of a kind extends the sentence of this kind', () => {
+  it('docs/promises.md has at most 260: a further promise of a kind extends the sentence of this kind', () => {
     assert.ok(promises.length > 0 && promises.length <= 260, `${promises.length}`);
   });
 
@@ -141,7 +141,7 @@ describe('docs/promises.md', () => {
 });
 
 describe('docs/threat-model.md', () => {
-  it('names only tests that exist', () => {
+  it('docs/threat-model.md names only tests that exist', () => {
     const files = globSync('{packages,e2e,scripts}/**/*.test.ts', { exclude: ['**/node_modules/**'] });
     const named = [
       ...read('docs/threat-model.md').matchAll(/`([\w./-]+\.test\.ts)`(?: \(v[12, v]+\))?(?:: ([^|`]+))?/g),
@@ -158,7 +158,7 @@ describe('docs/threat-model.md', () => {
     assert.deepEqual(missing, []);
   });
 
-  it('names the kinds of control groups on which a test ran, for each test that depends on them', () => {
+  it('docs/threat-model.md names the kinds of control groups on which a test ran, for each test that depends on them', () => {
     const named = [...read('docs/threat-model.md').matchAll(/`[\w./-]*?([\w.-]+\.test\.ts)`(?: \((v[12, v]+)\))?/g)];
     const wrong = named.flatMap(([, name = '', kinds]) => {
       const onBoth = TESTS_ON_V2.some((file) => basename(file) === name);
@@ -212,7 +212,7 @@ describe('the decisions in docs/adr', () => {
     );
   });
 
-  it('and the pages in docs/design name only tests that exist', () => {
+  it('the decisions in docs/adr and the pages in docs/design name only tests that exist', () => {
     const tests = globSync('{packages,adapters,e2e,scripts}/**/{*.test.ts,test_*.py}', {
       exclude: ['**/node_modules/**'],
     });
@@ -224,7 +224,7 @@ describe('the decisions in docs/adr', () => {
     assert.deepEqual(missing, []);
   });
 
-  it('have a number each, in their name and their title', () => {
+  it('the decisions in docs/adr have a number each, in their name and their title', () => {
     const numbers = files.map((file) => Number(basename(file).slice(0, 4)));
     assert.deepEqual(numbers, [...new Set(numbers)]);
     for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${numbers[index]}\\. `), file);
@@ -250,7 +250,7 @@ describe('every document', () => {
     });
   }
 
-  it('and every source file names only documents and decisions that exist', () => {
+  it('every document and every source file names only documents and decisions that exist', () => {
     const files = globSync(
       ['*.md', 'docs/**/*.md', '{packages,adapters,e2e,scripts,bench}/**/*.{ts,js,mjs,cjs,py,pl,c,go,sh,md}'],
       { exclude: ['**/node_modules/**'] },
@@ -262,7 +262,7 @@ describe('every document', () => {
     assert.deepEqual(missing, []);
   });
 
-  it('and every decision is missed when it is not there', () => {
+  it('a document or decision that is named and does not exist is found', () => {
     const text = 'See ADR\n9998, docs/adr/9999-none.md and docs/adr/README.md.';
     assert.deepEqual(missingDocuments(text), ['ADR\n9998', 'docs/adr/9999-none.md']);
     assert.deepEqual(deadLinks('docs/made.md', '[a](none.md) [b](adr/README.md#none) [c](adr/README.md#decisions)'), [

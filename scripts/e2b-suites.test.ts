@@ -19,7 +19,7 @@ const PYTEST = `<testsuite><testcase classname="tests.files.test_read" name="tes
 <testcase classname="tests.files.test_read" name="test_late"><failure message="late&#10;more">trace</failure></testcase>
 <testcase classname="tests.files.test_read" name="test_no"><skipped message="no" /></testcase></testsuite>`;
 
-it('counts the cases of both kinds of reports, names those that failed, and leaves out what no service decides', () => {
+it('the reader of reports counts the cases of both kinds of reports, names those that failed, and leaves out what no service decides', () => {
   const table = tableOf({ js: casesOf('a.json', VITEST), python: casesOf('b.xml', PYTEST) });
   assert.match(table, /\| js \| 2 \| 1 \| 1 \|\n\| python \| 2 \| 1 \| 0 \|\n\| all \| 4 \| 2 \| 1 \|/);
   assert.match(table, /- 1 pause, snapshot or fork/);

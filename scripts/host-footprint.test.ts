@@ -35,35 +35,35 @@ function together(...footprints: HostFootprint[]): HostFootprint {
 describe('the check of what tests leave on the host', () => {
   const ours = newInstallationId();
 
-  it('names each thing of an installation that the tests started', () => {
+  it('the check of what tests leave on the host names each thing of an installation that the tests started', () => {
     const left = describeDifference(EMPTY, traces(ours, 3), isOfThisRun);
     assert.equal(left.length, 7);
     assert.ok(left.includes(`tables: table inet cloche_${ours} (installation ${ours})`));
   });
 
-  it('passes over installations that others started, before or meanwhile', () => {
+  it('the check of what tests leave on the host passes over installations that others started, before or meanwhile', () => {
     const before = traces('before00', 1);
     const after = together(traces('before00', 2), traces('during00', 3));
     assert.deepEqual(describeDifference(before, after, isOfThisRun), []);
   });
 
-  it('tells the two apart', () => {
+  it('the check of what tests leave on the host tells two installations apart', () => {
     const after = together(traces('during00', 3), { ...EMPTY, slots: new Map([['9', ours]]) });
     assert.deepEqual(describeDifference(EMPTY, after, isOfThisRun), [`slots: 9 (installation ${ours})`]);
   });
 
-  it('names a slot that another installation had before', () => {
+  it('the check of what tests leave on the host names a slot that another installation had before', () => {
     const before = { ...EMPTY, slots: new Map([['9', 'before00']]) };
     assert.equal(describeDifference(before, { ...EMPTY, slots: new Map([['9', ours]]) }, isOfThisRun).length, 1);
   });
 
-  it('names what belongs to no known installation', () => {
+  it('the check of what tests leave on the host names what belongs to no known installation', () => {
     const after = { ...EMPTY, mounts: new Map([['/tmp/cloche-x', undefined]]) };
     assert.deepEqual(describeDifference(EMPTY, after, isOfThisRun), ['mounts: /tmp/cloche-x']);
     assert.deepEqual(describeDifference(after, after, isOfThisRun), []);
   });
 
-  it('of one installation leaves out its processes and what others have', () => {
+  it('the check of what one installation leaves on the host leaves out its processes and what others have', () => {
     const growth = describeGrowth(EMPTY, together(traces(ours, 3), traces('during00', 4)), ours);
     assert.equal(growth.length, 6);
   });

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { readAlerts, readQueries, selectionsOf } from './monitoring.ts';
 
 describe('the dashboard and the alert rules', () => {
-  it('have queries that Prometheus can read, each of metrics of one job', () => {
+  it('the dashboard and the alert rules have queries that Prometheus can read, each of metrics of one job', () => {
     assert.ok(readQueries().length > 30);
     for (const { of, expr } of readQueries()) {
       const selections = selectionsOf(expr);
@@ -23,7 +23,7 @@ describe('the dashboard and the alert rules', () => {
     ]);
   });
 
-  it('tell an operator what each alert means and what to do', () => {
+  it('the dashboard and the alert rules tell an operator what each alert means and what to do', () => {
     const operations = readFileSync(new URL('../docs/operating/monitoring.md', import.meta.url), 'utf8');
     const alerts = readAlerts();
     assert.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length);

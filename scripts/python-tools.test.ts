@@ -20,9 +20,9 @@ describe('a pip for the tools', () => {
   }
   const MAKES_ENVIRONMENT = 'venv:*) mkdir -p "$3/lib/python3.11/site-packages";;';
 
-  it('is that of the machine', () => assert.equal(findPip(folder, python('own', 'pip:) ;;')), ''));
+  it('a pip for the tools is that of the machine', () => assert.equal(findPip(folder, python('own', 'pip:) ;;')), ''));
 
-  it('is that of an environment which `venv` makes once, where the machine has none', () => {
+  it('a pip for the tools is that of an environment which `venv` makes once, where the machine has none', () => {
     const cache = join(folder, 'cache');
     const found = join(cache, 'python-tools/pip/lib/python3.11/site-packages');
     const program = python('venv', `pip:${cache}/*) ;;\n${MAKES_ENVIRONMENT}`);
@@ -31,7 +31,7 @@ describe('a pip for the tools', () => {
     assert.equal(findPip(cache, python('later', `pip:${cache}/*) ;;`)), found);
   });
 
-  it('is found once `venv` has been installed, although an earlier environment had none', () => {
+  it('a pip for the tools is found once `venv` has been installed, although an earlier environment had none', () => {
     const cache = join(folder, 'repaired');
     assert.equal(findPip(cache, python('before', 'venv:*) mkdir -p "$3/lib";;')), undefined);
     assert.ok(findPip(cache, python('after', `pip:${cache}/*) ;;\n${MAKES_ENVIRONMENT}`))?.startsWith(cache));
@@ -44,7 +44,7 @@ describe('a pip for the tools', () => {
     ['whose `venv` makes nothing', 'venv:*) ;;'],
   ];
   for (const [index, [title, cases]] of NONE.entries()) {
-    it(`is missing for a Python ${title}, which the reason says`, () => {
+    it(`a pip for the tools is missing for a Python ${title}, and the reason says so`, () => {
       const cache = join(folder, `none-${index}`);
       assert.match(
         lacksPip(cache, python(`none-${index}.sh`, cases)) ?? '',
@@ -53,7 +53,7 @@ describe('a pip for the tools', () => {
     });
   }
 
-  it('is missing without a Python, and in a cache that cannot be written, which the reason says', () => {
+  it('a pip for the tools is missing without a Python, and in a cache that cannot be written, and the reason says so', () => {
     assert.match(
       lacksPip(folder, join(folder, 'absent')) ?? '',
       /absent is missing: run `apt-get install python3-venv`/,

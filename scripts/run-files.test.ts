@@ -77,7 +77,7 @@ export async function globalTeardown() { ${log('down')}; }`;
 });
 
 describe('the longest test files', () => {
-  it('start first, and each file runs once', () => {
+  it('the longest test files start first, and each file runs once', () => {
     const files = suites();
     const ordered = longestFirst(files);
     assert.deepEqual(ordered.toSorted(), files.toSorted());

@@ -40,7 +40,7 @@ it('a file that fails twice has failed', async () => {
   assert.deepEqual(again.texts, []);
 });
 
-it('at most five files of a whole run have a second try', async () => {
+it('a whole run has a second try of at most five files', async () => {
   const again = new SecondTry();
   assert.equal((await again.run(['a', 'b'], runner({ a: 1, b: 1 }).run)).failed, 0);
   const { runs, run } = runner({ c: 1, d: 1, e: 1, f: 1 });

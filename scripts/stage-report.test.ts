@@ -72,12 +72,12 @@ describe('the report of a stage', () => {
     });
   }
 
-  it('has the paths of the files that failed', () => {
+  it('the report of a stage has the paths of the files that failed', () => {
     const paths = Object.keys(FAILURES).map((_, index) => relative(process.cwd(), join(folder, `${index}.test.mjs`)));
     assert.deepEqual(report.failedFiles.toSorted(), paths.toSorted());
   });
 
-  it('counts each of them once, and says nothing of files that passed, whatever they printed', () => {
+  it('the report of a stage counts each of them once, and says nothing of files that passed, whatever they printed', () => {
     assert.equal(report.failed, Object.keys(FAILURES).length);
     assert.ok(!report.failures.includes(`/${Object.keys(FAILURES).length}.test.mjs`), report.failures);
   });

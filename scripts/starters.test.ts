@@ -43,7 +43,7 @@ describe('a checkout without dependencies', { skip: process.getuid?.() !== 0 && 
     return { stderr, status, ms: performance.now() - begun };
   };
 
-  it('is refused in a second where the machine has no network, before anything is downloaded', () => {
+  it('a checkout without dependencies is refused in a second where the machine has no network, before anything is downloaded', () => {
     const { stderr, status, ms } = start('unshare', '--net');
     assert.match(stderr, /has no network.*\nConnect it/);
     assert.equal(status, 1);
@@ -51,7 +51,7 @@ describe('a checkout without dependencies', { skip: process.getuid?.() !== 0 && 
     assert.ok(ms < 1_000 + 20_000 * Number(bare), `${ms} ms`);
   });
 
-  it('is refused where it cannot hold the dependencies', () => {
+  it('a checkout without dependencies is refused where it cannot hold the dependencies', () => {
     const mount = `mount -t tmpfs -o size=1m tmpfs ${join(folder, 'node_modules')}`;
     execFileSync('mkdir', ['-p', join(folder, 'node_modules')]);
     const { stderr, status } = start(

@@ -12,7 +12,7 @@ const { tools, sha256: digests } = readDigests();
 const fileOf = (arch: Arch, name: string) => join(FOLDER, arch, name);
 
 describe('the programs in C', () => {
-  it('are those whose digests are listed', () => {
+  it('the programs in C are those whose digests are listed', () => {
     const files = ARCHES.flatMap((arch) => Object.keys(PROGRAMS).map((name) => `${arch}/${name}`));
     assert.deepEqual(
       Object.fromEntries(files.map((file) => [file, sha256(readFileSync(join(FOLDER, file)))])),
@@ -22,7 +22,7 @@ describe('the programs in C', () => {
   });
 
   for (const arch of ARCHES) {
-    it(`of ${arch} are built to the same bytes`, (test: TestContext) => {
+    it(`the programs in C of ${arch} are built to the same bytes`, (test: TestContext) => {
       const found = toolsOf(arch);
       if (found !== tools[arch]) return test.skip(`needs "${tools[arch]}", and there is ${found ?? 'no compiler'}`);
       const folder = mkdtempSync(join(tmpdir(), 'cloche-static-'));
@@ -35,7 +35,7 @@ describe('the programs in C', () => {
       }
     });
 
-    it(`of ${arch} are small, need no loader, and have no stack or data that can be executed`, () => {
+    it(`the programs in C of ${arch} are small, need no loader, and have no stack or data that can be executed`, () => {
       const machine = { x64: 62, arm64: 183 }[arch];
       for (const name of Object.keys(PROGRAMS)) {
         const { mode, size } = statSync(fileOf(arch, name));
@@ -58,7 +58,7 @@ describe('the programs in C', () => {
     });
   }
 
-  it('of arm64 run, tried by an emulator', (test: TestContext) => {
+  it('the programs in C of arm64 run, tried by an emulator', (test: TestContext) => {
     const emulator = process.arch === 'arm64' ? [] : ['qemu-aarch64-static'];
     if (emulator[0] && spawnSync(emulator[0], ['--version']).status !== 0) {
       return test.skip('qemu-user-static is not installed');

@@ -91,11 +91,11 @@ const sources = globSync('packages/*/*/src/**/*.ts').filter(
 const imports = sources.flatMap((file) => importsOf(file, readFileSync(file, 'utf8')));
 
 describe('a package', () => {
-  it('imports only packages below it', () => {
+  it('a package imports only packages below it', () => {
     assert.deepEqual(forbiddenPackages(MAY_IMPORT, imports), []);
   });
 
-  it('is reached by its name, never by a path into its folder', () => {
+  it('a package is reached by its name, never by a path into its folder', () => {
     const wrong = imports.filter(({ from, to }) => {
       if (!to.startsWith('.')) return false;
       const path = normalize(join(dirname(from), to));
@@ -106,7 +106,7 @@ describe('a package', () => {
     assert.deepEqual(wrong, []);
   });
 
-  it('has a row in docs/architecture.md with the packages that it imports', () => {
+  it('a package has a row in docs/architecture.md with the packages that it imports', () => {
     const section = /^## Packages$(.*?)^## /ms.exec(readFileSync('docs/architecture.md', 'utf8'))?.[1] ?? '';
     const rows = [...section.matchAll(/^\| `([a-z0-9-]+)` \| .* \| (.*)\|$/gm)].map(([, name = '', cell = '']) => {
       return [name, [...cell.matchAll(/`([a-z0-9-]+)`/g)].map(([, imported = '']) => imported).sort()] as const;
@@ -117,7 +117,7 @@ describe('a package', () => {
     );
   });
 
-  it('has its test support in `testing/` beside its sources; tests in Python are in `tests/`', () => {
+  it('a package has its test support in `testing/` beside its sources; tests in Python are in `tests/`', () => {
     const folders = globSync('packages/*/*/**/{test,tests,testing}', { exclude: ['**/node_modules/**'] });
     assert.deepEqual(
       folders.filter((folder) => !/^packages\/[^/]+\/([^/]+\/testing|[^/]*-python\/tests)$/.test(folder)),
@@ -125,7 +125,7 @@ describe('a package', () => {
     );
   });
 
-  it('is in the table of CONTRIBUTING.md that says where a change goes', () => {
+  it('a package is in the table of CONTRIBUTING.md that says where a change goes', () => {
     const table = /^## Where a change goes$(.*?)^## /ms.exec(readFileSync('CONTRIBUTING.md', 'utf8'))?.[1] ?? '';
     const named = new Set([...table.matchAll(/`(?:packages\/[a-z]+\/)?([a-z0-9-]+)[`/]/g)].map(([, name]) => name));
     const all = globSync('packages/*/*').map((folder) => basename(folder));
@@ -136,7 +136,7 @@ describe('a package', () => {
     );
   });
 
-  it('is listed here', () => {
+  it('each package is in the table of layers', () => {
     const listed = new Set(Object.keys(MAY_IMPORT));
     assert.deepEqual(
       [...new Set(sources.map(packageOf))].filter((name) => !listed.has(name)),
@@ -146,7 +146,7 @@ describe('a package', () => {
 });
 
 describe('the server', () => {
-  it('names hostd only where it speaks to it', () => {
+  it('the server names hostd only where it speaks to it', () => {
     // The last one passes metrics on, whose names begin with the process that has them.
     const speaks = /^packages\/service\/server\/src\/(compose\/|platform\/http\/host-metrics\.ts)/;
     const others = sources.filter((file) => file.startsWith('packages/service/server/src/') && !speaks.test(file));
@@ -159,7 +159,7 @@ describe('the server', () => {
 });
 
 describe('a status of a sandbox', () => {
-  it('is named in the table of facts and the transitions alone', () => {
+  it('a status of a sandbox is named in the table of facts and the transitions alone', () => {
     // `create-sandbox.ts` writes the first one.
     const named = /(?<!status: )'(creating|starting|expiring|destroyed)'/;
     const may = /\/(sandbox-status\/status-facts|sandbox-records\/sandbox)\.ts|\/db\/(tables|migrations)\//;
@@ -177,18 +177,18 @@ describe('a folder', () => {
     const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
     const deps = FolderDeps.read(root, inside);
 
-    it(`of ${src} has a list of what it imports, itself or above it`, () => {
+    it(`a folder of ${src} has a list of what it imports, itself or above it`, () => {
       assert.deepEqual(
         inside.filter((file) => deps.placeOf(file) === undefined),
         [],
       );
     });
 
-    it(`of ${src} imports what its list names, and its list names no more`, () => {
+    it(`a folder of ${src} imports what its list names, and its list names no more`, () => {
       assert.deepEqual(deps.faults(imports), []);
     });
 
-    it(`of ${src} imports none that imports it, types included`, () => {
+    it(`a folder of ${src} imports none that imports it, types included`, () => {
       assert.deepEqual(deps.circles(imports), []);
     });
   }
@@ -196,7 +196,7 @@ describe('a folder', () => {
 
 describe('the server', () => {
   for (const { of, not, why } of SERVER_RULES) {
-    it(`keeps its direction: ${why}`, () => {
+    it(`the server keeps its direction: ${why}`, () => {
       const wrong = imports.flatMap(({ from, to }) => {
         if (!from.startsWith('packages/service/server/src/')) return [];
         const source = from.slice('packages/service/server/src/'.length);
@@ -207,7 +207,7 @@ describe('the server', () => {
     });
   }
 
-  it('reads the environment in one file', () => {
+  it('the server reads the environment in one file', () => {
     const readers = sources.filter(
       (file) => file.startsWith('packages/service/server/src/') && readFileSync(file, 'utf8').includes('process.env'),
     );
@@ -219,23 +219,23 @@ describe('the server', () => {
 });
 
 describe('a source file', () => {
-  it('has one subject: at most 300 lines', () => {
+  it('a source file has one subject: at most 300 lines', () => {
     const long = sources.filter((file) => readFileSync(file, 'utf8').trimEnd().split('\n').length > 300);
     assert.deepEqual(long, []);
   });
 
-  it('has no function of more than 80 lines, apart from lists', () => {
+  it('a source file has no function of more than 80 lines, apart from lists', () => {
     const long = sources.filter((file) =>
       functionLengths(readFileSync(file, 'utf8')).some(({ lines }) => lines > MAX_FUNCTION_LINES),
     );
     assert.deepEqual(long.sort(), Object.keys(LONG_FUNCTIONS).sort());
   });
 
-  it('imports no file that imports it, types not counted', () => {
+  it('a source file imports no file that imports it, types not counted', () => {
     assert.deepEqual(circles(imports), []);
   });
 
-  it('uses `SocketBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
+  it('a source file uses `SocketBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
     const knowing = sources.filter((file) => /\bSocketBody\b/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(
       knowing.filter((file) => !file.startsWith('packages/shared/node-support/')).sort(),
@@ -247,14 +247,14 @@ describe('a source file', () => {
     );
   });
 
-  it('opens no stream of a file handle, and closes a descriptor with a callback', () => {
+  it('a source file opens no stream of a file handle, and closes a descriptor with a callback', () => {
     // Node.js ends the process when a file handle is collected while it is open, or when such a `close` fails.
     const fragile = /(?<!fs)\.create(?:Read|Write)Stream\(|(?<![.\w])close\([\w.#]*[fF]d\);/;
     const found = sources.filter((file) => fragile.test(readFileSync(file, 'utf8')));
     assert.deepEqual(found, ['packages/guest/kernel-js/src/worker/descriptors.ts']);
   });
 
-  it('leaves connections that leave HTTP to `GuardedServer`, apart from the agent', () => {
+  it('a source file leaves connections that leave HTTP to `GuardedServer`, apart from the agent', () => {
     // The agent's only client is the server, and a failure ends one sandbox (docs/design/isolation.md).
     const agents = ['packages/guest/agent/src/http/agent-server.ts', 'packages/guest/agent/src/warm-up/warm-up.ts'];
     const others = sources.filter((file) => !file.startsWith('packages/shared/node-support/'));
@@ -292,7 +292,7 @@ describe('a source file', () => {
 });
 
 describe('a protocol beside /v1', () => {
-  it('reads what comes from sandboxes and clients with a bound, by `bytesUpTo`', () => {
+  it('a protocol beside /v1 reads what comes from sandboxes and clients with a bound, by `bytesUpTo`', () => {
     // Answers of `/v1` that its contract bounds.
     const bounded = ['packages/gateways/kit/src/loopback-client.ts'];
     const whole = /\.(?:readText|arrayBuffer|bytes|blob|json)\(|\.text\(\)|stream\/consumers/;
@@ -314,14 +314,14 @@ describe('a check of this file', () => {
     { from: 'packages/service/upper/src/index.ts', to: '@cloche/lower' },
   ];
 
-  it('names a package that must not be imported', () => {
+  it('a check of structure.test.ts names a package that must not be imported', () => {
     const mayImport = { lower: [], upper: ['lower'] };
     assert.deepEqual(forbiddenPackages(mayImport, made), ['packages/shared/lower/src/low/d.ts imports @cloche/upper']);
   });
 
   const root = 'packages/shared/lower/src/';
 
-  it('names an import that is in no list, also of types', () => {
+  it('a check of structure.test.ts names an import that is in no list, also of types', () => {
     const deps = new FolderDeps(
       root,
       new Map([
@@ -332,7 +332,7 @@ describe('a check of this file', () => {
     assert.deepEqual(deps.faults(made), ['low/a.ts imports high, which low/DEPS does not name']);
   });
 
-  it('names a line that nothing needs', () => {
+  it('a check of structure.test.ts names a line that nothing needs', () => {
     const deps = new FolderDeps(
       root,
       new Map([
@@ -343,7 +343,7 @@ describe('a check of this file', () => {
     assert.deepEqual(deps.faults(made), ['high/DEPS names elsewhere, which nothing there imports']);
   });
 
-  it('names folders that import each other, also only types', () => {
+  it('a check of structure.test.ts names folders that import each other, also only types', () => {
     const deps = new FolderDeps(
       root,
       new Map([
@@ -354,18 +354,18 @@ describe('a check of this file', () => {
     assert.deepEqual(deps.circles(made), ['low → high → low']);
   });
 
-  it('finds a file without a list', () => {
+  it('a check of structure.test.ts finds a file without a list', () => {
     const deps = new FolderDeps(root, new Map([['low', []]]));
     assert.equal(deps.placeOf('low/deeper/a.ts'), 'low');
     assert.equal(deps.placeOf('high/b.ts'), undefined);
   });
 
-  it('names a circle of files', () => {
+  it('a check of structure.test.ts names a circle of files', () => {
     const [c, d] = ['packages/shared/lower/src/low/c.ts', 'packages/shared/lower/src/low/d.ts'];
     assert.deepEqual(circles(made), [`${c} → ${d} → ${c}`]);
   });
 
-  it('reads each form of an import', () => {
+  it('a check of structure.test.ts reads each form of an import', () => {
     const source = [
       "import type { A } from './a.ts';",
       "import {\n  b,\n} from './b.ts';",
@@ -384,7 +384,7 @@ describe('a check of this file', () => {
     ]);
   });
 
-  it('measures functions, methods and arrow functions', () => {
+  it('a check of structure.test.ts measures functions, methods and arrow functions', () => {
     const source = [
       'function one(value: string): void {',
       '  const two = () => [',
@@ -405,7 +405,7 @@ describe('a check of this file', () => {
 });
 
 describe('the SDK', () => {
-  it('decides by codes and details of errors, never by their messages', () => {
+  it('the SDK decides by codes and details of errors, never by their messages', () => {
     const decides =
       /(?<!typeof )\bmessage\s*(?:===|!==|\.(?:includes|startsWith|endsWith|match|search|test)\b)|\.test\(\w*\.?message\)/;
     const files = sources.filter((file) => file.startsWith('packages/clients/sdk/src/'));

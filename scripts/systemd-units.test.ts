@@ -39,7 +39,7 @@ const FOLDERS: Record<PartName, { run: string[]; state: string[] }> = {
 
 describe('the systemd units', () => {
   for (const part of PART_NAMES) {
-    it(`start ${part} as npm start does: program, environment and folders`, () => {
+    it(`the systemd units start ${part} as npm start does: program, environment and folders`, () => {
       assert.equal(words(part, 'ExecStart').at(-1), PROGRAMS[part]);
       assert.deepEqual(words(part, 'EnvironmentFile'), [join(UNIT_PATHS.environments, `${part}.env`)]);
       assert.deepEqual(
@@ -55,7 +55,7 @@ describe('the systemd units', () => {
   }
 
   for (const part of ['server', 'egress'] as const) {
-    it(`run ${part} as a user of its own without privilege`, () => {
+    it(`the systemd units run ${part} as a user of its own without privilege`, () => {
       assert.deepEqual([words(part, 'User'), words(part, 'Group')], [[SERVICE_USERS[part]], [SERVICE_USERS[part]]]);
       assert.deepEqual(words(part, 'CapabilityBoundingSet'), ['']);
       assert.deepEqual(words(part, 'NoNewPrivileges'), ['yes']);
@@ -67,7 +67,7 @@ describe('the systemd units', () => {
     });
   }
 
-  it('hide nothing of /proc from hostd: the kernel would allow no new /proc in the user namespace of a sandbox', () => {
+  it('the systemd units hide nothing of /proc from hostd: the kernel would allow no new /proc in the user namespace of a sandbox', () => {
     for (const key of ['ProtectKernelLogs', 'ProtectKernelTunables', 'ProtectProc', 'ProcSubset', 'ProtectHostname'])
       assert.deepEqual(words('hostd', key), [], key);
     const paths = ['InaccessiblePaths', 'ReadOnlyPaths', 'TemporaryFileSystem', 'BindPaths', 'BindReadOnlyPaths'];
@@ -79,11 +79,11 @@ describe('the systemd units', () => {
     assert.ok(words('hostd', 'SystemCallFilter').includes('syslog'));
   });
 
-  it('let the server make the socket of secrets in the folder that setup gives it', () => {
+  it('the systemd units let the server make the socket of secrets in the folder that setup gives it', () => {
     assert.deepEqual(words('server', 'ReadWritePaths'), [run.secretsDir]);
   });
 
-  it('start one of several servers as the only one, but for its name', () => {
+  it('the systemd units start one of several servers as the only one, but for its name', () => {
     const name = 'Environment=CLOCHE_SERVER_NAME=%i\n';
     const several = textOf('cloche-server@.service');
     assert.ok(several.includes(name));
@@ -91,7 +91,7 @@ describe('the systemd units', () => {
     assert.equal(withoutDescription(several.replace(name, '')), withoutDescription(textOf('cloche-server.service')));
   });
 
-  it('start the load balancer as npm start does, with the user of the servers', () => {
+  it('the systemd units start the load balancer as npm start does, with the user of the servers', () => {
     const text = textOf('cloche-balancer.service');
     const entryOf = (key: string) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1];
     assert.equal(entryOf('ExecStart'), `${BALANCER_PROGRAM} -db -f ${join(UNIT_PATHS.runDir, 'balancer.cfg')}`);
@@ -101,11 +101,11 @@ describe('the systemd units', () => {
     assert.deepEqual([entryOf('CapabilityBoundingSet'), entryOf('NoNewPrivileges')], ['', 'yes']);
   });
 
-  it('let egress open all that it shares out', () => {
+  it('the systemd units let egress open all that it shares out', () => {
     assert.equal(affordableFraction(Number(words('egress', 'LimitNOFILE')[0])), 1);
   });
 
-  it('leave sandboxes alone when hostd ends, and start each part again', () => {
+  it('the systemd units leave sandboxes alone when hostd ends, and start each part again', () => {
     assert.deepEqual([words('hostd', 'KillMode'), words('hostd', 'Delegate')[0]], [['process'], 'cpu']);
     for (const part of PART_NAMES) assert.deepEqual(words(part, 'Restart'), ['always'], part);
   });
@@ -125,7 +125,7 @@ describe('the systemd units', () => {
     );
   });
 
-  it('name no setting that does not exist', () => {
+  it('the systemd units name no setting that does not exist', () => {
     const known = Object.keys(SETTINGS);
     const named = files.flatMap((file) => readFileSync(file, 'utf8').match(/CLOCHE_\w+/g) ?? []);
     assert.ok(named.length > 0);
@@ -151,7 +151,7 @@ describe('systemd', () => {
   }
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8', cwd: folder });
 
-  it('finds no fault in the units', { skip }, () => {
+  it('systemd finds no fault in the units', { skip }, () => {
     const { status, stderr } = analyze('verify', '--man=no', ...files.map((file) => `./${basename(file)}`));
     assert.equal(stderr, '');
     assert.equal(status, 0);

@@ -17,7 +17,7 @@ function plannedFor(isRoot: boolean, args: readonly string[]) {
 }
 
 describe('npm test', () => {
-  it('runs every stage and leaves nothing out', () => {
+  it('npm test runs every stage and leaves nothing out', () => {
     assert.deepEqual(planned(), {
       kind: 'run',
       stages: STAGES,
@@ -28,14 +28,14 @@ describe('npm test', () => {
     });
   });
 
-  it('runs the named stages in their own order, and says what it left out', () => {
+  it('npm test runs the named stages in their own order, and says what it left out', () => {
     const { stages, comparesHost, notRun } = planned('unit', 'types');
     assert.deepEqual(stages, ['types', 'unit']);
     assert.equal(comparesHost, true);
     assert.equal(notRun, 'Not run: lint, prepare, python, runtime, e2e. `npm test` runs everything.');
   });
 
-  it('runs without sandboxes when it is to be quick, and says what it left out', () => {
+  it('npm test runs without sandboxes when it is to be quick, and says what it left out', () => {
     const { stages, comparesHost, notRun } = planned('quick');
     assert.deepEqual(stages, QUICK_STAGES);
     assert.equal(comparesHost, false);
@@ -61,12 +61,12 @@ describe('npm test', () => {
     });
   }
 
-  it('knows each stage that needs no root', () => {
+  it('npm test knows each stage that needs no root', () => {
     const source = readFileSync('scripts/run-tests.ts', 'utf8');
     for (const name of ROOTLESS_STAGES) assert.match(source, new RegExp(`name: '${name}'`));
   });
 
-  it('refuses a stage that does not exist, and names those that do', () => {
+  it('npm test refuses a stage that does not exist, and names those that do', () => {
     const read = readTestArguments(['unit', 'e2e-kvm'], STAGES, true);
     assert.equal(read.kind, 'error');
     assert.match(
@@ -75,11 +75,11 @@ describe('npm test', () => {
     );
   });
 
-  it('refuses stages beside quick', () => {
+  it('npm test refuses stages beside quick', () => {
     assert.equal(readTestArguments(['quick', 'e2e'], STAGES, true).kind, 'error');
   });
 
-  it('explains itself', () => {
+  it('npm test explains itself', () => {
     const read = readTestArguments(['unit', '--help'], STAGES, false);
     assert.match(read.kind === 'help' ? read.text : '', /npm test -- quick {6}types, lint, unit:/);
   });

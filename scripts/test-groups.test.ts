@@ -11,7 +11,7 @@ import { groupTests } from './test-groups.ts';
 const FILES: Record<string, string> = {
   'a-hooks.test.ts': `
     beforeEach(() => { globalThis.hooks = (globalThis.hooks ?? 0) + 1; });
-    test('runs after its hook', () => assert.equal(globalThis.hooks, 1));`,
+    test('a test runs after its hook', () => assert.equal(globalThis.hooks, 1));`,
   'b-other.test.ts': `test('runs without hooks of another file', () => assert.equal(globalThis.hooks, 1));`,
   'c-fails.test.ts': `
     describe('a suite', () => { test('fails', () => { throw new Error('here'); }); });`,
@@ -43,22 +43,22 @@ before(() => {
 after(() => rmSync(folder, { recursive: true }));
 
 describe('a group of test files', () => {
-  it('runs the tests of each file, with the hooks of that file alone', () => {
+  it('a group of test files runs the tests of each file, with the hooks of that file alone', () => {
     assert.deepEqual([report.passed, report.failed], [3, 1]);
   });
 
-  it('names the file of a test that fails', () => {
+  it('a group of test files names the file of a test that fails', () => {
     assert.match(report.failures, /c-fails\.test\.ts:\d+: fails\n {4}Error: here/);
     assert.match(printed, /^✖ .*c-fails\.test\.ts {2}0 passed, 1 failed, /m);
   });
 
-  it('fails when one of its files cannot be loaded, and names it', () => {
+  it('a group of test files fails when one of its files cannot be loaded, and names it', () => {
     assert.equal(status, 1);
     assert.match(report.failures, /: \S*d-broken\.test\.ts\n {4}Error: while it loads/);
     assert.match(report.failures, /: \S*e-waits\.test\.ts\n {4}Error \[ERR_REQUIRE_ASYNC_MODULE\]/);
   });
 
-  it('has at most eight files', () => {
+  it('a group of test files has at most eight files', () => {
     const many = join(folder, 'many');
     mkdirSync(many);
     const files = Array.from({ length: 17 }, (_, index) => `${index}.test.ts`);
@@ -72,7 +72,7 @@ describe('a group of test files', () => {
     assert.deepEqual(members.flat().sort(), files.sort());
   });
 
-  it('has files of one package', () => {
+  it('a group of test files has files of one package', () => {
     const files = [
       'packages/clients/cli/src/a.test.ts',
       'packages/clients/sdk/src/b.test.ts',
@@ -87,7 +87,7 @@ describe('a group of test files', () => {
 });
 
 describe('the line of a grouped file', () => {
-  it('has the time of its tests, as the report has', () => {
+  it('the line of a grouped file has the time of its tests, as the report has', () => {
     assert.match(printed, /f-last\.test\.ts {2}1 passed, 0 failed, (?!0\.0)/);
     const last = Object.keys(report.seconds).find((file) => file.endsWith('f-last.test.ts'));
     assert.ok((report.seconds[last ?? ''] ?? 0) > 0.05);

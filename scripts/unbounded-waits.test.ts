@@ -37,7 +37,7 @@ describe('a loop without a limit', () => {
     'for (let earlier = -1; ; await delay(700)) {}',
   ];
   for (const loop of WITHOUT_LIMIT) {
-    it(`is found: ${loop.replaceAll(/\s+/g, ' ')}`, () =>
+    it(`a loop without a limit is reported: ${loop.replaceAll(/\s+/g, ' ')}`, () =>
       assert.equal(findUnboundedWaits(`begin();\n${loop}`)[0]?.line, 2));
   }
 
@@ -49,7 +49,8 @@ describe('a loop without a limit', () => {
     'while (left > 0) left -= await take();',
   ];
   for (const loop of WITH_LIMIT) {
-    it(`is not: ${loop.replaceAll(/\s+/g, ' ')}`, () => assert.deepEqual(findUnboundedWaits(loop), []));
+    it(`a loop that ends is not reported: ${loop.replaceAll(/\s+/g, ' ')}`, () =>
+      assert.deepEqual(findUnboundedWaits(loop), []));
   }
 });
 
@@ -65,12 +66,12 @@ describe('the server', () => {
       findBareTimeouts(readFileSync(file, 'utf8') + (plant.get(file) ?? '')).map(({ text }) => `${file}: ${text}`),
     );
 
-  it('bounds its waits with a Deadline, never with AbortSignal.timeout, outside of drivers', () => {
+  it('the server bounds its waits with a Deadline, never with AbortSignal.timeout, outside of drivers', () => {
     assert.ok(sources.length > 400, 'the files are found');
     assert.deepEqual(found(), []);
   });
 
-  it('is refused with one that is planted in each package', () => {
+  it('a bare AbortSignal.timeout that is planted in any package is reported', () => {
     const planted = [
       'server/src/platform/http/execute.ts',
       'runtime/src/driver/runtime-driver.ts',
@@ -96,7 +97,7 @@ describe('a bare AbortSignal.timeout', () => {
     'await act(globalThis.AbortSignal?.timeout(5));',
   ];
   for (const use of BARE) {
-    it(`is found: ${use.replaceAll(/\s+/g, ' ')}`, () =>
+    it(`a bare AbortSignal.timeout is reported: ${use.replaceAll(/\s+/g, ' ')}`, () =>
       assert.equal(findBareTimeouts(`begin();\n${use}`)[0]?.line, 2));
   }
 
@@ -109,6 +110,7 @@ describe('a bare AbortSignal.timeout', () => {
     "const url = 'http://host/'; AbortSignal.abort();",
   ];
   for (const use of OTHER) {
-    it(`is not: ${use.replaceAll(/\s+/g, ' ')}`, () => assert.deepEqual(findBareTimeouts(use), []));
+    it(`a line without a bare AbortSignal.timeout is not reported: ${use.replaceAll(/\s+/g, ' ')}`, () =>
+      assert.deepEqual(findBareTimeouts(use), []));
   }
 });

@@ -50,7 +50,7 @@ describe('without an owner', () => {
     'a stream under another name': "import { createReadStream as open } from 'node:fs';\nconst s = open('a');",
   };
   for (const [name, source] of Object.entries(FOUND))
-    it(`is ${name}`, () => assert.equal(findUnowned(source).length, 1, source));
+    it(`the check of owners reports ${name}`, () => assert.equal(findUnowned(source).length, 1, source));
 
   const OWNED: Readonly<Record<string, string>> = {
     'a promise with `catch`': 'async function end() {}\nend().catch(report);',
@@ -63,5 +63,5 @@ describe('without an owner', () => {
       "import { createReadStream } from 'node:fs';\nasync function f() {\n  for await (const a of createReadStream('a')) b(a);\n}",
   };
   for (const [name, source] of Object.entries(OWNED))
-    it(`is not ${name}`, () => assert.deepEqual(findUnowned(source), [], source));
+    it(`the check of owners does not report ${name}`, () => assert.deepEqual(findUnowned(source), [], source));
 });

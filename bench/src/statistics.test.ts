@@ -3,12 +3,12 @@ import { describe, it } from 'node:test';
 import { figuresOf } from './statistics.ts';
 
 describe('figures', () => {
-  it('are those of the sorted values, whatever their order was', () => {
+  it('figures are those of the sorted values, whatever their order was', () => {
     const values = Array.from({ length: 200 }, (_, index) => 200 - index);
     assert.deepEqual(figuresOf(values), { count: 200, min: 1, p50: 100, p95: 190, p99: 198, max: 200 });
   });
 
-  it('of few values are values that were measured', () => {
+  it('figures of few values are values that were measured', () => {
     assert.deepEqual(figuresOf([3, 1]), { count: 2, min: 1, p50: 1, p95: 3, p99: 3, max: 3 });
   });
 });

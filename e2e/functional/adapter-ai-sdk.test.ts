@@ -58,21 +58,21 @@ function gone(marker: string): Promise<void> {
 }
 
 describe('a command of the AI SDK', () => {
-  it('has its output and its exit code', async () => {
+  it('a command of the AI SDK has its output and its exit code', async () => {
     const command = 'pwd; printf %s "$VALUE"; echo "to stderr" >&2; exit 3';
     const env = { VALUE: `it's "quoted" $HOME` };
     const result = await session.run({ command, workingDirectory: '/tmp', env });
     assert.deepEqual(result, { stdout: `/tmp\n${env.VALUE}`, stderr: 'to stderr\n', exitCode: 3 });
   });
 
-  it('is not started if the signal was aborted before', async () => {
+  it('a command of the AI SDK is not started if the signal was aborted before', async () => {
     const abortSignal = AbortSignal.abort(new Error('too late'));
     await assert.rejects(Promise.resolve(session.run({ command: 'touch /tmp/run', abortSignal })), /too late/);
     await assert.rejects(Promise.resolve(session.spawn({ command: 'touch /tmp/run', abortSignal })), /too late/);
     assert.equal((await session.run({ command: 'ls /tmp/run' })).exitCode, 2);
   });
 
-  it('is killed with all its processes by an abort', async () => {
+  it('a command of the AI SDK is killed with all its processes by an abort', async () => {
     const marker = randomUUID();
     const controller = new AbortController();
     const command = `echo > /tmp/${marker}; sleep 600 & sleep 600`;
@@ -84,7 +84,7 @@ describe('a command of the AI SDK', () => {
     await gone(marker);
   });
 
-  it('says how much of a large output its result leaves out', async () => {
+  it('a command of the AI SDK says how much of a large output its result leaves out', async () => {
     const bytes = 9_000_000;
     const { stdout, stderr } = await session.run({ command: `head -c ${bytes} /dev/zero | tr '\\0' x` });
     const [, leftOut] = /^\ncloche: (\d+) bytes of stdout are left out$/.exec(stderr) ?? [];
@@ -93,7 +93,7 @@ describe('a command of the AI SDK', () => {
 });
 
 describe('a process of the AI SDK', () => {
-  it('streams its outputs while it runs, and ends with its exit code', async () => {
+  it('a process of the AI SDK streams its outputs while it runs, and ends with its exit code', async () => {
     const command = 'echo out; echo err >&2; until [ -e /tmp/seen ]; do sleep 0.05; done; echo end; exit 7';
     const spawned = await session.spawn({ command });
     const reader = spawned.stdout.getReader();
@@ -106,13 +106,13 @@ describe('a process of the AI SDK', () => {
     assert.deepEqual(await spawned.wait(), { exitCode: 7 });
   });
 
-  it('is read from one output while nothing reads the other', async () => {
+  it('a process of the AI SDK is read from one output while nothing reads the other', async () => {
     const spawned = await session.spawn({ command: 'head -c 3000000 /dev/zero | tr "\\0" x >&2; echo done' });
     assert.equal(await textOf(spawned.stdout), 'done\n');
     assert.equal((await textOf(spawned.stderr)).length, 3_000_000);
   });
 
-  it('is killed, also twice', async () => {
+  it('a process of the AI SDK is killed, also twice', async () => {
     const marker = randomUUID();
     const spawned = await session.spawn({ command: 'sleep 600', env: { MARKER: marker } });
     await spawned.kill();
@@ -121,7 +121,7 @@ describe('a process of the AI SDK', () => {
     await gone(marker);
   });
 
-  it('is killed by an abort, which its wait reports', async () => {
+  it('a process of the AI SDK is killed by an abort, which its wait reports', async () => {
     const marker = randomUUID();
     const controller = new AbortController();
     const command = 'sleep 600';
@@ -135,7 +135,7 @@ describe('a process of the AI SDK', () => {
 });
 
 describe('the files of the AI SDK', () => {
-  it('are written with their directories, replaced and read', async () => {
+  it('the files of the AI SDK are written with their directories, replaced and read', async () => {
     const path = '/tmp/deep/down/file.txt';
     await session.writeTextFile({ path, content: 'before, and longer than the next' });
     await session.writeTextFile({ path, content: 'ünïcode ☃\n' });
@@ -145,14 +145,14 @@ describe('the files of the AI SDK', () => {
     assert.equal(await session.readTextFile({ path, encoding: 'latin1' }), 'ü');
   });
 
-  it('have relative paths below the directory of commands', async () => {
+  it('the files of the AI SDK have relative paths below the directory of commands', async () => {
     await session.writeTextFile({ path: 'below/file.txt', content: 'here' });
     const { stdout } = await session.run({ command: 'cat below/file.txt' });
     assert.equal(stdout, 'here');
     assert.equal(await session.readTextFile({ path: `${session.defaultWorkingDirectory}/below/file.txt` }), 'here');
   });
 
-  it('are read by lines', async () => {
+  it('the files of the AI SDK are read by lines', async () => {
     const path = '/tmp/lines';
     await session.writeTextFile({ path, content: 'one\r\ntwo\r\nthree' });
     const read = (startLine?: number, endLine?: number) =>
@@ -164,7 +164,7 @@ describe('the files of the AI SDK', () => {
     assert.equal(await read(9), '');
   });
 
-  it('of any bytes and any size pass as streams', async () => {
+  it('files of any bytes and any size pass as streams of the AI SDK', async () => {
     const path = '/tmp/large';
     const bytes = Buffer.alloc(
       20_000_000,
@@ -176,7 +176,7 @@ describe('the files of the AI SDK', () => {
     assert.equal(hash.digest('hex'), createHash('sha256').update(bytes).digest('hex'));
   });
 
-  it('that do not exist are null, and what is no file is an error', async () => {
+  it('the files of the AI SDK that do not exist are null, and what is no file is an error', async () => {
     const path = '/tmp/no/such';
     assert.equal(await session.readFile({ path }), null);
     assert.equal(await session.readBinaryFile({ path }), null);
@@ -189,7 +189,7 @@ describe('the files of the AI SDK', () => {
     );
   });
 
-  it('are neither read nor written after an abort', async () => {
+  it('the files of the AI SDK are neither read nor written after an abort', async () => {
     const file = { path: '/tmp/aborted', abortSignal: AbortSignal.abort(new Error('too late')) };
     await assert.rejects(Promise.resolve(session.writeTextFile({ ...file, content: '' })), /too late/);
     await assert.rejects(Promise.resolve(session.readTextFile(file)), /too late/);
@@ -198,7 +198,7 @@ describe('the files of the AI SDK', () => {
 });
 
 describe('a port of the AI SDK', () => {
-  it('is reached by HTTP and WebSocket with its header, and not without', async () => {
+  it('a port of the AI SDK is reached by HTTP and WebSocket with its header, and not without', async () => {
     const spawned = await session.spawn({ command: `node -e ${shellQuote(SERVER)}` });
     const reader = spawned.stdout.getReader();
     await reader.read();
@@ -215,7 +215,7 @@ describe('a port of the AI SDK', () => {
     await reader.cancel();
   });
 
-  it('is refused unless it is one of the session, and closed when it is no longer', async () => {
+  it('a port of the AI SDK is refused unless it is one of the session, and closed when it is no longer', async () => {
     const refused = (port: number) =>
       assert.rejects(Promise.resolve(session.getPortEndpoint({ port })), (error) =>
         HarnessCapabilityUnsupportedError.isInstance(error),
@@ -230,7 +230,7 @@ describe('a port of the AI SDK', () => {
     assert.deepEqual(await open(), []);
   });
 
-  it('of the network has a policy that is set at creation, and refuses another one', async () => {
+  it('the network policy of an AI SDK sandbox is set at creation, and another one is refused', async () => {
     await assert.rejects(Promise.resolve(session.setNetworkPolicy?.({ mode: 'deny-all' })), (error) =>
       HarnessCapabilityUnsupportedError.isInstance(error),
     );
@@ -241,14 +241,14 @@ describe('a port of the AI SDK', () => {
 });
 
 describe('a sandbox of the AI SDK', () => {
-  it('is a basic session for tools, without its end and its network', () => {
+  it('a sandbox of the AI SDK is a basic session for tools, without its end and its network', () => {
     const basic = session.restricted();
     assert.match(basic.description, new RegExp(session.id));
     for (const name of ['stop', 'destroy', 'getPortEndpoint', 'setPorts', 'setNetworkPolicy', 'restricted'])
       assert.ok(!(name in basic), name);
   });
 
-  it('without a session id is destroyed by its stop', async () => {
+  it('a sandbox of the AI SDK without a session id is destroyed by its stop', async () => {
     const created = await provider().createSession();
     await created.stop();
     await created.stop();
@@ -256,7 +256,7 @@ describe('a sandbox of the AI SDK', () => {
     assert.equal(await statusOf(created.id), 'destroyed');
   });
 
-  it('keeps its files when its session is stopped, and is found again', async () => {
+  it('a sandbox of the AI SDK keeps its files when its session is stopped, and is found again', async () => {
     const sessionId = randomUUID();
     const created = await provider().createSession({ sessionId });
     await created.writeTextFile({ path: 'kept.txt', content: 'kept' });
@@ -273,7 +273,7 @@ describe('a sandbox of the AI SDK', () => {
     await assert.rejects(Promise.resolve(tooLate), /has ended: start a new session/);
   });
 
-  it('of the caller is used and never ended', async () => {
+  it('a sandbox that the caller gives to the AI SDK is used and never ended', async () => {
     const sandbox = await client.sandboxes.create({ ttlMs: 600_000 });
     const own = provider({ sandbox });
     const used = await own.createSession({ sessionId: randomUUID() });
@@ -284,14 +284,14 @@ describe('a sandbox of the AI SDK', () => {
     await sandbox.kill();
   });
 
-  it('lives as long as the settings say, also longer than an hour', async () => {
+  it('a sandbox of the AI SDK lives as long as the settings say, also longer than an hour', async () => {
     const ttlMs = 7_200_000;
     const created = await provider({ create: { ttlMs } }).createSession();
     assert.equal((await client.sandboxes.get(created.id)).info.ttlMs, ttlMs);
     await created.destroy();
   });
 
-  it('is not left behind by a creation that is aborted or fails', async () => {
+  it('a sandbox of the AI SDK is not left behind by a creation that is aborted or fails', async () => {
     const attempt = randomUUID();
     const labelled = provider({ create: { metadata: { attempt } } });
     const controller = new AbortController();
@@ -307,7 +307,7 @@ describe('a sandbox of the AI SDK', () => {
     );
   });
 
-  it('is refused with a wrong key by the error of the host', async () => {
+  it('a sandbox of the AI SDK is refused with a wrong key by the error of the host', async () => {
     const refused = provider({ apiKey: 'wrong' }).createSession();
     await assert.rejects(Promise.resolve(refused), (error) => HarnessSandboxAuthenticationError.isInstance(error));
   });
@@ -345,7 +345,7 @@ describe('HarnessAgent', () => {
   const ofSession = (sessionId: string) =>
     client.sandboxes.list({ metadata: { 'ai-sdk-session': sessionId }, include: 'historical' });
 
-  it('sets a sandbox up once, stops, resumes and destroys it', async () => {
+  it('HarnessAgent sets a sandbox up once, stops, resumes and destroys it', async () => {
     const agent = new HarnessAgent({ harness, sandbox: provider() });
     const first = await agent.createSession();
     const { sessionId } = first;
@@ -360,7 +360,7 @@ describe('HarnessAgent', () => {
     assert.equal((await sandbox?.refresh())?.info.status, 'destroyed');
   });
 
-  it('leaves nothing behind when it prepares a template', async () => {
+  it('HarnessAgent leaves nothing behind when it prepares a template', async () => {
     const attempt = randomUUID();
     const sandboxProvider = provider({ create: { metadata: { attempt } } });
     await prepareHarnessSandboxTemplate({ harness, sandboxProvider });

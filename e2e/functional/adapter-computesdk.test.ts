@@ -32,7 +32,7 @@ function computeOf(config: ClocheConfig = {}) {
 }
 
 describe('a sandbox of ComputeSDK', () => {
-  it('is created, found, listed and destroyed', async () => {
+  it('a sandbox of ComputeSDK is created, found, listed and destroyed', async () => {
     const created = await compute.sandbox.create({ ttlMs: 60_000 });
     const { sandboxId, provider } = created;
     assert.match(sandboxId, /^sbx_/);
@@ -49,7 +49,7 @@ describe('a sandbox of ComputeSDK', () => {
     assert.equal(await compute.sandbox.getById('sbx_none'), null);
   });
 
-  it('says what it is, also after its end', async () => {
+  it('a sandbox of ComputeSDK says what it is, also after its end', async () => {
     const created = await compute.sandbox.create({
       timeout: 600_000,
       metadata: { team: 'billing', run: 42 },
@@ -64,7 +64,7 @@ describe('a sandbox of ComputeSDK', () => {
     assert.equal((await created.getInfo()).status, 'stopped');
   });
 
-  it('has the environment and the limits of its options before those of the provider', async () => {
+  it('a sandbox of ComputeSDK has the environment and the limits of its options before those of the provider', async () => {
     const defaults = computeOf({
       sandbox: { env: { A: 'default', B: 'default' }, resources: { cpu: 1, memoryMb: 256 } },
     });
@@ -78,14 +78,14 @@ describe('a sandbox of ComputeSDK', () => {
     }
   });
 
-  it('is refused if it asks for another start than a template', async () => {
+  it('a sandbox of ComputeSDK is refused if it asks for another start than a template', async () => {
     await assert.rejects(compute.sandbox.create({ snapshotId: 'snap' }), /Cloche has no `snapshotId`.*`templateId`/);
     await assert.rejects(compute.sandbox.create({ templateId: 'no-such-template' }), (error) =>
       isClocheError(error, 'not_found'),
     );
   });
 
-  it('is not left behind by a creation that is aborted', async () => {
+  it('a sandbox of ComputeSDK is not left behind by a creation that is aborted', async () => {
     const label = { attempt: randomUUID() };
     const controller = new AbortController();
     const created = compute.sandbox.create({ metadata: label, signal: controller.signal });
@@ -98,26 +98,26 @@ describe('a sandbox of ComputeSDK', () => {
     });
   });
 
-  it('is refused with a wrong key by the error of the service', async () => {
+  it('a sandbox of ComputeSDK is refused with a wrong key by the error of the service', async () => {
     const refused = computeOf({ apiKey: 'wrong' }).sandbox.create();
     await assert.rejects(refused, (error) => isClocheError(error, 'unauthorized'));
   });
 });
 
 describe('a command of ComputeSDK', () => {
-  it('has its output, its exit code and its duration', async () => {
+  it('a command of ComputeSDK has its output, its exit code and its duration', async () => {
     const { durationMs, ...result } = await sandbox.runCommand('echo "to stdout"; echo "to stderr" >&2; exit 3');
     assert.deepEqual(result, { stdout: 'to stdout\n', stderr: 'to stderr\n', exitCode: 3 });
     assert.ok(durationMs >= 0);
   });
 
-  it('takes a directory and an environment, with any characters', async () => {
+  it('a command of ComputeSDK takes a directory and an environment, with any characters', async () => {
     const value = `it's "quoted" $HOME \`id\`\n`;
     const { stdout } = await sandbox.runCommand('pwd; printf %s "$VALUE"', { cwd: '/tmp', env: { VALUE: value } });
     assert.equal(stdout, `/tmp\n${value}`);
   });
 
-  it('is a line of the shell, with quotes, variables and pipes', async () => {
+  it('a command of ComputeSDK is a line of the shell, with quotes, variables and pipes', async () => {
     assert.equal((await sandbox.runCommand(`sh -c 'echo "hello  world"'`)).stdout, 'hello  world\n');
     assert.match((await sandbox.runCommand(`sh -c 'echo "$HOME"'`)).stdout, /^\/\S+\n$/);
     assert.equal((await sandbox.runCommand(`echo 'a b' > /tmp/quoted && cat /tmp/quoted | tr a c`)).stdout, 'c b\n');
@@ -130,7 +130,7 @@ describe('a command of ComputeSDK', () => {
     await assert.rejects(sandbox.runCommand('true', { cwd: '/no/such' }), /cwd must be an existing directory/);
   });
 
-  it('is ended with all its processes when its time is up', async () => {
+  it('a command of ComputeSDK is ended with all its processes when its time is up', async () => {
     const marker = randomUUID();
     const late = await sandbox.runCommand(`echo before; MARKER=${marker} sleep 600`, { timeout: 500 });
     assert.deepEqual([late.exitCode, late.stdout], [124, 'before\n']);
@@ -144,7 +144,7 @@ describe('a command of ComputeSDK', () => {
     await eventually(async () => (await sandbox.runCommand('cat /tmp/background')).stdout === 'done\n');
   });
 
-  it('hands over its output while it runs, each stream by itself', async () => {
+  it('a command of ComputeSDK hands over its output while it runs, each stream by itself', async () => {
     const seen = { stdout: '', stderr: '' };
     // The command ends only after the first output has arrived here.
     const { exitCode, stdout, stderr } = await sandbox.runCommand(
@@ -163,7 +163,7 @@ describe('a command of ComputeSDK', () => {
     assert.deepEqual(seen, { stdout, stderr });
   });
 
-  it('hands over all of a large output, and says how much its result leaves out', async () => {
+  it('a command of ComputeSDK hands over all of a large output, and says how much its result leaves out', async () => {
     const bytes = 9_000_000;
     let handedOver = 0;
     const { stdout, stderr } = await sandbox.runCommand(`head -c ${bytes} /dev/zero | tr '\\0' x`, {
@@ -178,7 +178,7 @@ describe('a command of ComputeSDK', () => {
 });
 
 describe('the files of ComputeSDK', () => {
-  it('are written, read, listed and removed', async () => {
+  it('the files of ComputeSDK are written, read, listed and removed', async () => {
     const { filesystem } = sandbox;
     const text = 'Hello, ünïcode ☃\n';
     await filesystem.writeFile('/tmp/deep/down/file.txt', text);
@@ -196,7 +196,7 @@ describe('the files of ComputeSDK', () => {
     assert.equal(await filesystem.exists('/tmp/deep/other.txt'), false);
   });
 
-  it('that do not exist cannot be read', async () => {
+  it('the files of ComputeSDK that do not exist cannot be read', async () => {
     await assert.rejects(sandbox.filesystem.readFile('/nonexistent/file.txt'), (error) =>
       isClocheError(error, 'not_found'),
     );

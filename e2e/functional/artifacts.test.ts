@@ -37,7 +37,7 @@ async function run(code: string, artifactPolicy: string): Promise<CodeOutput[]> 
 }
 
 describe('an artifact of a sandbox', () => {
-  it('of 100 MB is kept and downloaded in constant memory', async () => {
+  it('an artifact of 100 MB is kept and downloaded in constant memory', async () => {
     const code = `
 import hashlib
 digest = hashlib.sha256()
@@ -63,7 +63,7 @@ print(digest.hexdigest())`;
     assert.ok(most - before < 75 * MIB, `the server grew by ${Math.round((most - before) / MIB)} MiB`);
   });
 
-  it('of a directory is an archive that tar reads', async () => {
+  it('an artifact of a directory is an archive that tar reads', async () => {
     const code = `import os; os.makedirs('site/deep', exist_ok=True); open('site/deep/page.html', 'w').write('hello')`;
     await service.api.run(sandboxId, code);
     const archive = Buffer.from(await (await download(await keep('site'))).arrayBuffer());
@@ -71,7 +71,7 @@ print(digest.hexdigest())`;
     assert.equal(String(page), 'hello');
   });
 
-  it('cannot be of a folder or file outside of the sandbox, whatever links say', async () => {
+  it('an artifact cannot be of a folder or file outside of the sandbox, whatever links say', async () => {
     await service.api.run(sandboxId, `import os; os.symlink('/proc/1/root/etc/shadow', 'shadow')`);
     const { body, status } = await service.api.post(`/v1/sandboxes/${sandboxId}/artifacts`, { path: 'shadow' });
     // If the export succeeds, it contains only the sandbox's own file.
@@ -81,7 +81,7 @@ print(digest.hexdigest())`;
 });
 
 describe('outputs that are promoted', () => {
-  it('are pictures of their own, waited for and streamed alike', async () => {
+  it('promoted outputs are pictures of their own, waited for and streamed alike', async () => {
     const [promoted] = (await run(PLOT, 'promote')).filter(({ format }) => format === 'png');
     assert.deepEqual([promoted?.kind, promoted?.value], ['artifact', undefined]);
     const picture = Buffer.from(await (await download({ id: promoted?.artifactId ?? '' })).arrayBuffer());
@@ -96,7 +96,7 @@ describe('outputs that are promoted', () => {
     assert.ok(outputs.some(({ data }) => data.kind === 'artifact' && data.format === 'png'));
   });
 
-  it('may be as large as no answer can be', async () => {
+  it('promoted outputs may be as large as no answer can be', async () => {
     const code = `from IPython.display import HTML, display\ndisplay(HTML('x' * ${20 * MIB}))`;
     const large = (await run(code, 'promote')).find(({ format }) => format === 'html');
     assert.deepEqual([large?.kind, large?.sizeBytes], ['artifact', 20 * MIB]);
@@ -104,7 +104,7 @@ describe('outputs that are promoted', () => {
     assert.equal(said?.kind, 'inline');
   });
 
-  it('that are larger than the limit are left out, and the run says so', async () => {
+  it('promoted outputs that are larger than the limit are left out, and the run says so', async () => {
     for (const policy of ['promote', 'inline_only']) {
       const all = await run(`from IPython.display import HTML, display\ndisplay(HTML('x' * ${49 * MIB}))`, policy);
       assert.deepEqual(
@@ -116,7 +116,7 @@ describe('outputs that are promoted', () => {
     }
   });
 
-  it('need the scope to create artifacts', async () => {
+  it('promoted outputs need the scope to create artifacts', async () => {
     const key = await service.createKey({ scopes: ['code:run'] });
     const response = await fetch(`${service.url}/v1/sandboxes/${sandboxId}/code/runs`, {
       method: 'POST',
@@ -128,7 +128,7 @@ describe('outputs that are promoted', () => {
 });
 
 describe('artifacts', () => {
-  it('are there when their sandbox is gone and the server was killed', async () => {
+  it('artifacts are there when their sandbox is gone and the server was killed', async () => {
     await service.api.run(sandboxId, `open('kept', 'w').write('kept')`);
     const artifact = await keep('kept');
     await service.api.delete(`/v1/sandboxes/${sandboxId}`);

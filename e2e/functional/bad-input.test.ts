@@ -213,7 +213,7 @@ describe('a malformed request', () => {
     });
   }
 
-  it('creates nothing', async () => {
+  it('a malformed request creates nothing', async () => {
     const { data } = (await service.api.get('/v1/sandboxes?include=historical')).body;
     assert.deepEqual(
       data.map(({ id }: { id: string }) => id),
@@ -246,13 +246,13 @@ describe('a key', () => {
     );
   });
 
-  it('needs artifact:create to promote', async () => {
+  it('a key needs artifact:create to promote', async () => {
     const runner = new Api(service.url, await service.createKey({ scopes: ['code:run'] }));
     const denied = await runner.post(`/v1/sandboxes/${sandboxId}/code/runs`, python({ artifactPolicy: 'promote' }));
     assert.deepEqual([denied.status, denied.body.error.details?.requiredScope], [403, 'artifact:create']);
   });
 
-  it('of another organization sees nothing', async () => {
+  it('a key of another organization sees nothing', async () => {
     const stranger = new Api(
       service.url,
       await service.createKey({ org: await service.createOrg('strangers'), scopes: ['*'] }),

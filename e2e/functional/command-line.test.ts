@@ -63,7 +63,7 @@ const jsonIn = (text: string) => JSON.parse(text.slice(0, text.lastIndexOf('}') 
 describe('cloche cp on a terminal', () => {
   const BAR = /^file {2}[█░]{24} +\d+% {2}[\d.]+ [KM]iB of 143\.1 MiB {2}[\d.]+ [KMG]iB\/s {2}.+ left$/;
 
-  it('shows how far it is, in one line that is gone at the end', async () => {
+  it('cloche cp on a terminal shows how far it is, in one line that is gone at the end', async () => {
     writeFileSync(here('file'), '');
     truncateSync(here('file'), LARGE_BYTES);
     const up = await shown(['cp', here('file'), `${sandboxId}:there/`]);
@@ -79,7 +79,7 @@ describe('cloche cp on a terminal', () => {
     assert.deepEqual(jsonIn(json), { to: here('back'), bytes: LARGE_BYTES });
   });
 
-  it('that is interrupted leaves nothing', async () => {
+  it('cloche cp on a terminal leaves nothing when it is interrupted', async () => {
     const before = readdirSync(folder);
     const text = await shown(['cp', `${sandboxId}:/dev/../workspace/there/file`, here('never')], async (terminal) => {
       await terminal.shows('%');
@@ -91,7 +91,7 @@ describe('cloche cp on a terminal', () => {
 });
 
 describe('cloche exec on a terminal', () => {
-  it('prints as the command prints, takes what is typed, and ends with its exit code', async () => {
+  it('cloche exec on a terminal prints as the command prints, takes what is typed, and ends with its exit code', async () => {
     const script = 'read line; echo "got $line"; echo wrong >&2; exit 4';
     const text = await shown(['exec', '-i', sandboxId, script], async (terminal) => {
       terminal.type('a line\r');
@@ -108,7 +108,7 @@ describe('cloche exec on a terminal', () => {
     );
   });
 
-  it('ends its command with Ctrl-C', async () => {
+  it('cloche exec on a terminal ends its command with Ctrl-C', async () => {
     const text = await shown(['exec', sandboxId, 'echo begun; exec sleep 309'], async (terminal) => {
       await terminal.shows('begun');
       terminal.type('\x03');
@@ -120,7 +120,7 @@ describe('cloche exec on a terminal', () => {
 });
 
 describe('cloche logs -f on a terminal', () => {
-  it('prints what there is and what comes, and ends with the exit code', async () => {
+  it('cloche logs -f on a terminal prints what there is and what comes, and ends with the exit code', async () => {
     const commands = new SandboxCommands(service, sandboxId);
     const { id } = await commands.start('echo before; while [ ! -e go ]; do sleep 0.05; done; echo after; exit 6');
     const text = await shown(['logs', '-f', sandboxId, id], async (terminal) => {
@@ -140,7 +140,7 @@ describe('cloche logs -f on a terminal', () => {
 });
 
 describe('cloche preview and cloche artifact download on a terminal', () => {
-  it('print a link and save a file, and say the rest beside it', async () => {
+  it('cloche preview and cloche artifact download on a terminal print a link and save a file, and say the rest beside it', async () => {
     const preview = left(await shown(['preview', sandboxId, '8000', '--ttl', '10m']));
     assert.match(preview, /^http:\/\/prv-\w+\.localhost:\d+\/\?cloche_token=[\w-]+\r\nprivate, prv_\w+, ends in /);
     const opened = jsonIn(left(await shown(['preview', '--json', sandboxId, '8000'])));

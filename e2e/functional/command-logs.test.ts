@@ -15,7 +15,7 @@ before(async () => {
 after(() => service.close());
 
 describe('the log of a command', () => {
-  it('has every line once and in order, read while it is written', async () => {
+  it('the log of a command has every line once and in order, read while it is written', async () => {
     const command = await commands.start('for n in {1..2000}; do echo $n; [ $((n % 100)) = 0 ] && sleep 0.01; done');
     const seen: CommandLogEntry[] = [];
     for (;;) {
@@ -33,7 +33,7 @@ describe('the log of a command', () => {
     assert.equal(text, Array.from({ length: 2000 }, (_, n) => `${n + 1}\n`).join(''));
   });
 
-  it('is streamed, and a client that comes back goes on where it was', async () => {
+  it('the log of a command is streamed, and a client that comes back goes on where it was', async () => {
     const command = await commands.start('for n in 1 2 3 4 5 6; do echo $n; sleep 0.1; done; exit 2');
     const first: string[] = [];
     let last = '';
@@ -57,7 +57,7 @@ describe('the log of a command', () => {
     );
   });
 
-  it('is followed through a restart of the server, without loss or repetition', async () => {
+  it('the log of a command is followed through a restart of the server, without loss or repetition', async () => {
     const { id } = await commands.start('for n in {1..60}; do echo $n; sleep 0.05; done; exit 3');
     const cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
     const command = await (await cloche.sandboxes.get(commands.sandboxId)).commands.get(id);
@@ -75,7 +75,7 @@ describe('the log of a command', () => {
     assert.equal(command.info.exitCode, 3);
   });
 
-  it('of a gigabyte keeps the latest, says what was dropped, and costs the server bounded memory', async () => {
+  it('a log of a gigabyte keeps the latest lines, says what was dropped, and costs the server bounded memory', async () => {
     const before = residentBytes(service.pid('server'));
     const command = await commands.run('yes 0123456789abcde | head -c 1000000000; echo; echo the end', {
       timeoutMs: 120_000,
@@ -94,7 +94,7 @@ describe('the log of a command', () => {
     assert.ok(grown < 300 << 20, `${grown >> 20} MiB`);
   });
 
-  it('goes on when the disk of the sandbox is full', async () => {
+  it('the log of a command goes on when the disk of the sandbox is full', async () => {
     const { id } = await service.api.readySandbox({ resources: { diskMb: 64 } });
     const path = `/v1/sandboxes/${id}/commands`;
     const command = 'head -c 200M /dev/zero > fill; yes 0123456789abcde | head -c 5000000; echo; echo the end';

@@ -15,7 +15,7 @@ before(async () => {
 after(() => service.close());
 
 describe('the aliases', () => {
-  it('wait for the command or not, and name their successor also when they fail', async () => {
+  it('the deprecated routes of commands wait for the command or not, and name their successor also when they fail', async () => {
     const waited = await service.api.post(`${commands.path}/run`, { command: 'echo waited' });
     assert.deepEqual([waited.status, waited.body.command.stdout], [201, 'waited\n']);
     const started = await service.api.post(`${commands.path}/start`, { command: 'sleep 300' });
@@ -63,7 +63,7 @@ describe('bad input', () => {
     ['an unknown field', { command: 'true', shell: 'zsh' }, 'body.shell'],
   ];
   for (const [what, body, path] of cases) {
-    it(`refuses ${what}, and names ${path}`, async () => {
+    it(`commands refuse ${what}, and name ${path}`, async () => {
       const before = (await service.api.get(commands.path)).body.data.length;
       const answer = await commands.post(body);
       assert.equal(answer.status, 400, JSON.stringify(answer.body).slice(0, 300));
@@ -78,12 +78,12 @@ describe('bad input', () => {
     });
   }
 
-  it('takes ten thousand arguments', async () => {
+  it('commands take ten thousand arguments', async () => {
     const { stdout } = await commands.run(['bash', '-c', 'echo $#', 'x', ...Array(10_000).fill('argument')]);
     assert.equal(stdout, '10000\n');
   });
 
-  it('knows no command of another sandbox or organization', async () => {
+  it('a request finds no command of another sandbox or organization', async () => {
     const command = await commands.run('true');
     const other = await service.api.readySandbox();
     const elsewhere = `/v1/sandboxes/${other.id}/commands/${command.id}`;
@@ -92,7 +92,7 @@ describe('bad input', () => {
     await service.api.delete(`/v1/sandboxes/${other.id}`);
   });
 
-  it('needs the scopes, each for its own', async () => {
+  it('each operation on commands needs its scope', async () => {
     const org = await service.createOrg('commands');
     for (const [scope, path, method] of [
       ['command:read', commands.path, 'POST'],

@@ -28,7 +28,7 @@ describe('a command that is waited for', () => {
     assert.deepEqual(await commands.get(command.id), kept);
   });
 
-  it('runs a line under a login shell, and a list as it is', async () => {
+  it('a waited command runs a line under a login shell, and a list as it is', async () => {
     assert.equal((await commands.run('shopt -q login_shell && echo $0 $((6 * 7))')).stdout, '/bin/bash 42\n');
     const { exitCode, stderr } = await commands.run('-weird');
     assert.deepEqual([exitCode, stderr], [127, '/bin/bash: line 1: -weird: command not found\n']);
@@ -39,7 +39,7 @@ describe('a command that is waited for', () => {
     assert.equal((await commands.run(['echo', '$HOME', 'a b\nc', ''])).stdout, '$HOME a b\nc \n');
   });
 
-  it('takes environment, folder, input and user', async () => {
+  it('a waited command takes environment, folder, input and user', async () => {
     const sandbox = await service.api.readySandbox({ env: { FROM: 'sandbox', BOTH: 'sandbox' } });
     const options = { env: { BOTH: 'command' }, cwd: '/tmp', stdin: 'input', user: 'root' };
     const line = { command: 'echo $FROM $BOTH $PWD $(cat) $(id -u) $HOME', ...options };
@@ -49,7 +49,7 @@ describe('a command that is waited for', () => {
     await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
   });
 
-  it('has the PATH that it is given, under a login shell as well, and else that of code', async () => {
+  it('a waited command has the PATH that it is given, under a login shell as well, and else that of code', async () => {
     const ofCode = (await service.api.run(sandboxId, 'import os; print(os.environ["PATH"], end="")')).stdout;
     assert.match(ofCode, /^\/home\/user\/\.local\/bin:.*\/usr\/local\/bin/);
     assert.equal((await commands.run('mkdir -p ~/.local/bin ~/bin && echo -n $PATH')).stdout, ofCode);
@@ -58,20 +58,20 @@ describe('a command that is waited for', () => {
     assert.equal((await commands.run('echo -n $PATH', { env })).stdout, env.PATH);
   });
 
-  it('has no more rights than code has, and none of its descriptors', async () => {
+  it('a waited command has no more rights than code has, and none of its descriptors', async () => {
     const script = 'grep -E "^(CapEff|CapPrm|NoNewPrivs|Seccomp):" /proc/self/status; ls /proc/self/fd | wc -l';
     const { stdout } = await commands.run(script);
     assert.match(stdout ?? '', /CapPrm:\t0+\nCapEff:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n4\n/);
   });
 
-  it('is cut where it prints too much', async () => {
+  it('a waited command is cut where it prints too much', async () => {
     const { stdout, truncated } = await commands.run('yes | head -c 9000000');
     // Lines of `y`, which take three characters each in JSON.
     assert.equal(truncated?.stdout, 9_000_000 - Math.floor((8 * 1024 * 1024 * 2) / 3));
     assert.match(stdout?.slice(-100) ?? '', /bytes of stdout cut; the limit is \d+ bytes as JSON\]\n$/);
   });
 
-  it('that cannot be started ends with 127 or 126 as in a shell, and says why', async () => {
+  it('a waited command that cannot be started ends with 127 or 126 as in a shell, and says why', async () => {
     await commands.run('printf x > plain; printf "#!/no/such/interpreter\\n" > script; chmod +x script');
     const reasons = {
       'no-such-program': [127, /(No such file or directory|command not found)\n$/],
@@ -90,7 +90,7 @@ describe('a command that is waited for', () => {
     }
   });
 
-  it('takes as many bytes of arguments as the kernel does, and says so where there are more', async () => {
+  it('a waited command takes as many bytes of arguments as the kernel does, and says so where there are more', async () => {
     const words = (bytes: number) => Array<string>(bytes / 100_000).fill('x'.repeat(100_000));
     const most = await commands.run(['bash', '-c', 'cat /proc/$$/cmdline | wc -c', 'x', ...words(2_000_000)]);
     assert.deepEqual([most.exitCode, Number(most.stdout) > 2_000_000], [0, true], most.stderr ?? '');
@@ -104,7 +104,7 @@ describe('a command that is waited for', () => {
     assert.match(body.error.message, /body\.command.* at most 2097152/);
   });
 
-  it('runs once for one key', async () => {
+  it('a waited command runs once for one key', async () => {
     const key = randomUUID();
     const body = { command: 'echo x >> once; wc -l < once' };
     const first = await commands.post(body, key);
@@ -116,7 +116,7 @@ describe('a command that is waited for', () => {
     assert.equal((await service.api.request('POST', commands.path, { body })).status, 400);
   });
 
-  it('waits for a sandbox that is still being made', async () => {
+  it('a waited command waits for a sandbox that is still being made', async () => {
     const { body } = await service.api.post('/v1/sandboxes', {});
     const path = `/v1/sandboxes/${body.sandbox.id}/commands`;
     assert.equal((await service.api.post(path, { command: 'echo ready' })).body.command.stdout, 'ready\n');
@@ -142,7 +142,7 @@ describe('a command', { concurrency: true }, () => {
         `rm -f f; mkfifo f; (env -i setsid bash -c '(${traps}; echo $BASHPID > f; exec sleep 303 >/dev/null 2>&1 </dev/null) &'); cat f; sleep 304`,
       ],
     ]) {
-      it(`ends every process of it, also one that ${deed}`, async () => {
+      it(`the timeout of a command ends every process of it, also one that ${deed}`, async () => {
         const { status, stdout } = await commands.run(script ?? '', { timeoutMs: TIMEOUT_MS });
         assert.equal(status, 'timed_out');
         const pid = Number(stdout);
@@ -151,7 +151,7 @@ describe('a command', { concurrency: true }, () => {
       });
     }
 
-    it('answers when it ends, even if other processes hold its pipes open, which continue', async () => {
+    it('a waited command answers when it ends, even if other processes hold its pipes open, which continue', async () => {
       const { status, stdout, durationMs } = await commands.run('sleep 305 & echo $!', { timeoutMs: 20_000 });
       assert.equal(status, 'exited');
       assert.ok((durationMs ?? 0) < 10_000);
@@ -160,7 +160,7 @@ describe('a command', { concurrency: true }, () => {
   });
 
   describe('that is killed', { concurrency: 1 }, () => {
-    it('ends its whole tree, and an ended one is returned as it is', async () => {
+    it('a kill of a command ends its whole tree, and an ended one is returned as it is', async () => {
       const command = await commands.start('(setsid sleep 306 &); echo started; sleep 307');
       await commands.printed(command.id, 'started');
       const killed = (await commands.kill(command.id)).body.command;
@@ -170,7 +170,7 @@ describe('a command', { concurrency: true }, () => {
       assert.deepEqual([again.status, again.body.command], [200, killed]);
     });
 
-    it('sends the signal that is named', async () => {
+    it('a kill of a command sends the signal that is named', async () => {
       const command = await commands.start(
         'trap "echo got USR1; exit 9" USR1; echo ready; while :; do sleep 0.05; done',
       );
@@ -182,7 +182,7 @@ describe('a command', { concurrency: true }, () => {
   });
 
   describe('standard input', () => {
-    it('is written while the command runs, text or bytes, and ended', async () => {
+    it('standard input is written while the command runs, text or bytes, and ended', async () => {
       const command = await commands.start('while IFS= read -r line; do echo "got $line"; done; echo end', {
         stdinOpen: true,
       });
@@ -196,7 +196,7 @@ describe('a command', { concurrency: true }, () => {
     });
 
     const refused = sameWithEachRuntime('the clock and the bound of the agent');
-    it('that is not read is refused in time and costs bounded memory', refused, async () => {
+    it('standard input that is not read is refused in time and costs bounded memory', refused, async () => {
       const command = await commands.start('sleep 300', { stdinOpen: true });
       const path = `${commands.path}/${command.id}/stdin`;
       const data = 'x'.repeat(1_000_000);
@@ -210,7 +210,7 @@ describe('a command', { concurrency: true }, () => {
 });
 
 describe('a command in a terminal', () => {
-  it('has the requested size, is typed to, and is resized while it runs', async () => {
+  it('a command in a terminal has the requested size, is typed to, and is resized while it runs', async () => {
     const terminal = { cols: 101, rows: 31 };
     const command = await commands.start('stty size; read -r; stty size', { terminal, stdinOpen: true });
     await commands.printed(command.id, '31 101');
@@ -223,7 +223,7 @@ describe('a command in a terminal', () => {
     assert.equal((await service.api.post(`${path}/resize`, { cols: 80, rows: 24 })).body.error.code, 'conflict');
   });
 
-  it('is refused a size for a command without one, and a size out of range', async () => {
+  it('a command is refused a size for a command without one, and a size out of range', async () => {
     const command = await commands.start('sleep 300');
     const path = `${commands.path}/${command.id}/resize`;
     assert.equal((await service.api.post(path, { cols: 80, rows: 24 })).body.error.code, 'conflict');
@@ -232,7 +232,7 @@ describe('a command in a terminal', () => {
     await commands.kill(command.id);
   });
 
-  it('has the default size for 0, and the largest one for more, when it starts and when it is resized', async () => {
+  it('a command in a terminal has the default size for 0, and the largest one for more, when it starts and when it is resized', async () => {
     const sizes = [
       { cols: 0, rows: 0, is: '24 80' },
       { cols: 0, rows: 40, is: '40 80' },
@@ -255,7 +255,7 @@ describe('a command in a terminal', () => {
 });
 
 describe('commands that are many at once', () => {
-  it('answer each with its own output and end', async () => {
+  it('many commands at once answer each with its own output and end', async () => {
     const numbers = Array.from({ length: 40 }, (_, n) => n);
     const stdin = 'x'.repeat(500_000);
     const answers = await Promise.all(
@@ -272,7 +272,7 @@ describe('a command in the background', () => {
   // Of several servers, each learns a moment later what runs through the others.
   const isRunning = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status === 'running';
 
-  it('answers when it has started, makes its sandbox running, and is waited for', async () => {
+  it('a command in the background answers when it has started, makes its sandbox running, and is waited for', async () => {
     const command = await commands.start('until [ -e seen ]; do sleep 0.05; done; echo done');
     assert.deepEqual([command.status, command.background], ['running', true]);
     await eventually(isRunning);
@@ -282,7 +282,7 @@ describe('a command in the background', () => {
     await eventually(async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status === 'idle');
   });
 
-  it('survives a restart of the server with its log, and its end is recorded', async () => {
+  it('a command in the background survives a restart of the server with its log, and its end is recorded', async () => {
     const command = await commands.start('until [ -e end ]; do echo line $((++n)); sleep 0.1; done; exit 4');
     await commands.printed(command.id, 'line 2');
     await service.kill('server');
@@ -296,7 +296,7 @@ describe('a command in the background', () => {
     assert.equal(text, Array.from({ length: lines }, (_, n) => `line ${n + 1}\n`).join(''));
   });
 
-  it('is listed with the others, and code runs are not', async () => {
+  it('a command in the background is listed with the others, and code runs are not', async () => {
     const before = (await commands.list()).map(({ id }) => id);
     const [started, waited] = [await commands.start('true'), await commands.run('true')];
     await service.api.run(sandboxId, '1 + 1\n!true');
@@ -311,7 +311,7 @@ describe('a command in the background', () => {
     );
   });
 
-  it('is killed with its sandbox, and its record stays', async () => {
+  it('a command in the background is killed with its sandbox, and its record stays', async () => {
     const { id } = await service.api.readySandbox();
     const path = `/v1/sandboxes/${id}/commands`;
     const background = (await service.api.post(path, { command: 'sleep 300', background: true })).body.command;

@@ -120,7 +120,7 @@ describe('completion', { concurrency: true }, () => {
       }
     });
 
-    it(`in ${shell} prints nothing where the service is away`, { skip }, async () => {
+    it(`completion in ${shell} prints nothing where the service is away`, { skip }, async () => {
       const { terminal, folder } = openShell(shell, 'http://127.0.0.1:9', 'clk_none');
       try {
         await terminal.shows(PROMPT, AMPLE_MS);

@@ -30,7 +30,7 @@ const copyDatabase = (to: string, ...options: string[]) =>
   });
 
 describe('a database that is copied to PostgreSQL', () => {
-  it('is refused while its server runs, and then has sandboxes with their variables, and every answer for replay', async () => {
+  it('a database that is copied to PostgreSQL is refused while its server runs, and then has sandboxes with their variables, and every answer for replay', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, 'kept = 41');
     const path = `/v1/sandboxes/${id}/code/runs`;

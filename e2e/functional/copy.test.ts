@@ -47,7 +47,7 @@ const cp = async (from: string, to: string, input?: string | Buffer) => {
 const shell = async (line: string) => (await service.api.run(sandboxId, `!${line}`)).stdout.trim();
 
 describe('cloche cp', () => {
-  it('copies a file in and out, as it is', async () => {
+  it('cloche cp copies a file in and out, as it is', async () => {
     const bytes = randomBytes(2_000_000);
     writeFileSync(here('file'), bytes);
     writeFileSync(here('program'), '#!/bin/sh\necho runs\n', { mode: 0o755 });
@@ -66,7 +66,7 @@ describe('cloche cp', () => {
     assert.equal((await cp(there('piped'), '-')).toString(), 'from a pipe');
   });
 
-  it('copies directories with all that is in them', async () => {
+  it('cloche cp copies directories with all that is in them', async () => {
     mkdirSync(here('tree/sub'), { recursive: true });
     writeFileSync(here('tree/sub/file'), 'x');
     symlinkSync('sub/file', here('tree/link'));
@@ -88,7 +88,7 @@ describe('cloche cp', () => {
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
-  it('keeps names of any bytes, of one file and of many, in each direction', async () => {
+  it('cloche cp keeps names of any bytes, of one file and of many, in each direction', async () => {
     const names = [
       Buffer.from('new\nline'),
       Buffer.from([0xff, 0xfe]),
@@ -116,7 +116,7 @@ describe('cloche cp', () => {
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
-  it('refreshes a directory, and replaces links of it that are in the way instead of following them', async () => {
+  it('cloche cp refreshes a directory, and replaces links of it that are in the way instead of following them', async () => {
     await shell('mkdir -p refreshed && cd refreshed && mkdir real && echo first > real/file && ln -s /etc out');
     await cp(there('refreshed'), here('refreshed'));
     mkdirSync(here('own'));
@@ -129,7 +129,7 @@ describe('cloche cp', () => {
     assert.deepEqual(readdirSync(here('own')), []);
   });
 
-  it('leaves nothing where the disk is full', async () => {
+  it('cloche cp leaves nothing where the disk is full', async () => {
     await shell('mkdir large && head -c 3M /dev/urandom > large/file');
     mkdirSync(here('small'));
     await execa('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', here('small')]);
@@ -143,7 +143,7 @@ describe('cloche cp', () => {
     }
   });
 
-  it('prints no error when its reader stops reading', async () => {
+  it('cloche cp prints no error when its reader stops reading', async () => {
     await shell('truncate -s 50M zeros');
     const { stderr } = await execa('sh', ['-c', `node_modules/.bin/cloche cp ${there('zeros')} - | head -c 5`], {
       env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
@@ -151,7 +151,7 @@ describe('cloche cp', () => {
     assert.equal(stderr, '');
   });
 
-  it('says what is wrong, and leaves nothing half done', async () => {
+  it('cloche cp says what is wrong, and leaves nothing half done', async () => {
     const missing = await cloche(['cp', there('nothing'), here('never')]);
     assert.equal(missing.exitCode, 1);
     assert.match(Buffer.from(missing.stderr).toString(), /"\/workspace\/nothing" does not exist/);
@@ -162,7 +162,7 @@ describe('cloche cp', () => {
 });
 
 describe('cloche files', () => {
-  it('lists, makes, moves and deletes', async () => {
+  it('cloche files lists, makes, moves and deletes', async () => {
     const said = async (...args: string[]) => Buffer.from((await cloche(['files', ...args])).stdout).toString();
     assert.equal(await said('mkdir', there('made/deep')), '/workspace/made/deep');
     await cp('-', there('made/deep/file'), '12345');

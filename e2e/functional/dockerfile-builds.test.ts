@@ -27,7 +27,7 @@ async function build(slug: string, ...lines: string[]) {
 }
 
 describe('a Dockerfile', () => {
-  it('copies small and large files with owners, and runs lines as other users', async () => {
+  it('a Dockerfile copies small and large files with owners, and runs lines as other users', async () => {
     mkdirSync(join(folder, 'src/inner'), { recursive: true });
     writeFileSync(join(folder, 'src/inner/a.txt'), 'a');
     writeFileSync(join(folder, 'large'), Buffer.alloc(3_000_000, 'x'));

@@ -30,7 +30,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
     });
     after(() => sandbox?.kill());
 
-    it('finds the sandbox, connects to it, extends it and lists it', async () => {
+    it(`${name} finds the sandbox, connects to it, extends it and lists it`, async () => {
       assert.equal(await sandbox.isRunning(), true);
       const info = await sandbox.getInfo();
       assert.deepEqual([info.sandboxId, info.state, info.metadata], [sandbox.sandboxId, 'running', { suite: name }]);
@@ -45,7 +45,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       );
     });
 
-    it('runs a command to its end, with variables, directory, user and output as it comes', async () => {
+    it(`${name} runs a command to its end, with variables, directory, user and output as it comes`, async () => {
       const chunks: string[] = [];
       const result = await sandbox.commands.run('echo $COLOR $SHAPE; pwd; whoami; echo bad >&2', {
         envs: { SHAPE: 'round' },
@@ -58,7 +58,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       assert.equal((await sandbox.commands.run('whoami', { user: 'root' })).stdout, 'root\n');
     });
 
-    it('reports an exit code, and ends a command that takes too long', async () => {
+    it(`${name} reports an exit code, and ends a command that takes too long`, async () => {
       const failure = await sandbox.commands.run('exit 3').catch((error) => error);
       assert.ok(failure instanceof client.CommandExitError);
       assert.equal(failure.exitCode, 3);
@@ -66,7 +66,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       assert.ok(late instanceof client.TimeoutError, String(late));
     });
 
-    it('runs a command in the background: input, list, connect, kill', async () => {
+    it(`${name} runs a command in the background: input, list, connect, kill`, async () => {
       const command = await sandbox.commands.run('cat; sleep 600', { background: true, stdin: true });
       await sandbox.commands.sendStdin(command.pid, 'typed\n');
       await eventually(() => command.stdout === 'typed\n', { because: 'cat repeats what it reads' });
@@ -78,7 +78,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       assert.equal(await sandbox.commands.kill(command.pid), false);
     });
 
-    it('opens a terminal: input, size, joining, variables, kill and its time limit', async () => {
+    it(`${name} opens a terminal: input, size, joining, variables, kill and its time limit`, async () => {
       let screen = '';
       const decoder = new TextDecoder();
       const show = (data: Uint8Array) => {
@@ -116,7 +116,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       await assert.rejects(short, client.TimeoutError);
     });
 
-    it('writes, reads, lists, moves and removes files', async () => {
+    it(`${name} writes, reads, lists, moves and removes files`, async () => {
       const { files } = sandbox;
       const written = await files.write('notes/one.txt', 'first');
       assert.deepEqual([written.name, written.path], ['one.txt', '/home/user/notes/one.txt']);
@@ -141,7 +141,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       await assert.rejects(files.read('notes/moved.txt'), client.NotFoundError);
     });
 
-    it('watches a directory', async () => {
+    it(`${name} watches a directory`, async () => {
       await sandbox.files.makeDir('/tmp/watched');
       const seen: string[] = [];
       const watch = await sandbox.files.watchDir(
@@ -153,7 +153,7 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       await watch.stop();
     });
 
-    it('measures the sandbox', async () => {
+    it(`${name} measures the sandbox`, async () => {
       const [latest] = (await sandbox.getMetrics()).slice(-1);
       assert.ok(latest && latest.memTotal > latest.memUsed && latest.memUsed > 0);
     });
@@ -167,7 +167,7 @@ describe('the code interpreter', () => {
   });
   after(() => sandbox?.kill());
 
-  it('keeps variables, returns the last value, and tells output as it comes', async () => {
+  it('the code interpreter keeps variables, returns the last value, and tells output as it comes', async () => {
     const lines: string[] = [];
     await sandbox.runCode('x = 20');
     const run = await sandbox.runCode('print("hi"); x * 2 + 2', { onStdout: ({ line }) => void lines.push(line) });
@@ -175,7 +175,7 @@ describe('the code interpreter', () => {
     assert.equal((await sandbox.runCode('"quoted"')).text, 'quoted');
   });
 
-  it('reports an error with its traceback, and shows a plot', async () => {
+  it('the code interpreter reports an error with its traceback, and shows a plot', async () => {
     const { error } = await sandbox.runCode('1 / 0');
     assert.deepEqual([error?.name, error?.value], ['ZeroDivisionError', 'division by zero']);
     assert.match(error?.traceback ?? '', /1 \/ 0/);
@@ -189,7 +189,7 @@ describe('the code interpreter', () => {
     );
   });
 
-  it('sets variables of one run, which have their earlier values after it', async () => {
+  it('the code interpreter sets variables of one run, which have their earlier values after it', async () => {
     const envs = { ONE_RUN: 'quo"te\n\\', HOME: '/tmp' };
     for (const [language, read] of [
       ['python', 'import os; [os.environ.get("ONE_RUN"), os.environ["HOME"]]'],
@@ -206,7 +206,7 @@ describe('the code interpreter', () => {
     await assert.rejects(sandbox.runCode('1', { envs: { 'a=b': 'x' } }), /400/);
   });
 
-  it('has contexts of their own variables, which restart and end', async () => {
+  it('the code interpreter has contexts of their own variables, which restart and end', async () => {
     const context = await sandbox.createCodeContext({ cwd: '/tmp' });
     await sandbox.runCode('y = 1', { context });
     assert.equal((await sandbox.runCode('import os; (y, os.getcwd())', { context })).text, "(1, '/tmp')");

@@ -59,7 +59,7 @@ for (const { name, client, calls } of CLIENTS) {
       found[title] = verdicts;
     });
 
-    it('has a call for each public method', () => {
+    it(`${title} has a call for each public method`, () => {
       assert.deepEqual(
         methods.filter((method) => !(method in LOCAL) && !(method in calls)),
         [],

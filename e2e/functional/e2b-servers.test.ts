@@ -75,7 +75,7 @@ describe('a default context of E2B', () => {
   } as const;
 
   for (const [language, [move, tell]] of Object.entries(LANGUAGES)) {
-    it(`keeps the directory that its code has entered, whichever server runs the next cell: ${language}`, async () => {
+    it(`a default context of E2B keeps the directory that its code has entered, whichever server runs the next cell: ${language}`, async () => {
       assert.equal(await runAt('1', language, tell), '/home/user');
       await runAt('1', language, move);
       const told = [];
@@ -86,7 +86,7 @@ describe('a default context of E2B', () => {
 });
 
 describe('the load balancer', () => {
-  it('passes each poll of a watcher to the server that has it', async () => {
+  it('the load balancer passes each poll of a watcher to the server that has it', async () => {
     const { watcherId } = await files('CreateWatcher', { path: '/home/user' });
     const seen = new Set<unknown>();
     for (let count = 0; count < TURNS; count++) {
@@ -100,7 +100,7 @@ describe('the load balancer', () => {
     await files('RemoveWatcher', { watcherId });
   });
 
-  it('passes a signed URL to a server that knows the token', async () => {
+  it('the load balancer passes a signed URL to a server that knows the token', async () => {
     // No request but the creation has told a server the token.
     const unused = await Sandbox.create({ ...options, ...LASTING });
     const url = await unused.downloadUrl('/etc/hostname');
@@ -108,7 +108,7 @@ describe('the load balancer', () => {
     await unused.kill();
   });
 
-  it('opens one preview for a port that the client names', async () => {
+  it('the load balancer opens one preview for a port that the client names', async () => {
     const { hostname, port } = new URL(service.url);
     const headers = { host: sandbox.getHost(3000), 'e2b-traffic-access-token': sandbox.trafficAccessToken ?? '' };
     for (let count = 0; count < TURNS; count++) {
@@ -120,7 +120,7 @@ describe('the load balancer', () => {
     assert.equal(body.data.length, 1);
   });
 
-  it('passes the clients of a kernel of Jupyter to one server, and names of sessions to one', async () => {
+  it('the load balancer passes the clients of a kernel of Jupyter to one server, and names of sessions to one', async () => {
     const jupyter = `${service.url}/jupyter/api`;
     const headers = { authorization: `token ${service.apiKey}` };
     const get = async (path: string) =>

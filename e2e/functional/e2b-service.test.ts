@@ -68,7 +68,7 @@ describe('files are worked on as root, and what is made belongs to the user:', (
     });
   }
 
-  it('reads, lists, finds and removes what only root may see', async () => {
+  it('files are worked on as root, and what is made belongs to the user: reads, lists, finds and removes what only root may see', async () => {
     await shell('echo secret > /closed/seen');
     assert.equal(await sandbox.files.exists('/closed/seen'), true);
     assert.equal(await sandbox.files.exists('/closed/unseen'), false);
@@ -98,7 +98,7 @@ describe('a picture is a result where code saves it to a path', () => {
     it(name, async () => assert.equal(await pictures(code), shown));
   }
 
-  it('in a context of its own', async () => {
+  it('a picture is a result where code saves it to a path in a context of its own', async () => {
     const context = await sandbox.createCodeContext({ language: 'python' });
     assert.equal(await pictures(`${image}.save("/tmp/c.png")`, { context }), 1);
   });
@@ -163,7 +163,7 @@ describe('metadata of files', () => {
     }
   }
 
-  it('is of each file of an upload, and is what programs set in the sandbox', async () => {
+  it('metadata of files is of each file of an upload, and is what programs set in the sandbox', async () => {
     const metadata = { source: 'suite' };
     await sandbox.files.writeFiles(
       [
@@ -181,7 +181,7 @@ describe('metadata of files', () => {
     assert.deepEqual(Object.keys((await infoOf('two')) ?? {}), ['source']);
   });
 
-  it('is refused where it is too large or not printable', async () => {
+  it('metadata of files is refused where it is too large or not printable', async () => {
     const send = (headers: Record<string, string>) =>
       fetch(`${options.sandboxUrl}/files?path=/tmp/refused`, {
         method: 'POST',
@@ -218,7 +218,7 @@ describe('signed URLs', () => {
     assert.equal((await fetch(up, { headers: named })).status, 401);
   });
 
-  it('are answered in E2B’s words when their time is over', async () => {
+  it('signed URLs are answered in E2B’s words when their time is over', async () => {
     const late = { useSignatureExpiration: -10 };
     const form = new FormData();
     form.append('file', 'without a file name');
@@ -250,7 +250,7 @@ describe('signed URLs', () => {
 });
 
 describe('contexts', () => {
-  it('of Python and JavaScript are there from the beginning, and run by their ids', async () => {
+  it('contexts of Python and JavaScript are there from the beginning, and run by their ids', async () => {
     const fresh = await CodeSandbox.create({ ...options, ...LASTING });
     const listed = await fresh.listCodeContexts();
     assert.deepEqual(
@@ -290,14 +290,14 @@ describe('contexts', () => {
     }
   }
 
-  it('are refused in a folder that is not there', async () => {
+  it('contexts of E2B are refused in a folder that is not there', async () => {
     await assert.rejects(sandbox.createCodeContext({ cwd: '/no/such/folder' }), /400/);
     await assert.rejects(sandbox.createCodeContext({ cwd: '/etc/hostname' }), /400/);
   });
 });
 
 describe('a run', () => {
-  it('that prints nothing ends at the client’s own time limit, and the context goes on', async () => {
+  it('a run that prints nothing ends at the client’s own time limit, and the context goes on', async () => {
     for (const code of [
       'import time; time.sleep(300)',
       'while True: pass',
@@ -310,7 +310,7 @@ describe('a run', () => {
     assert.equal((await sandbox.runCode('1 + 1', { requestTimeoutMs: 120_000 })).text, '2');
   });
 
-  it('is refused with a status before it begins', async () => {
+  it('a run is refused with a status before it begins', async () => {
     const context = { id: `cctx_${'0'.repeat(20)}`, language: 'python', cwd: '/' };
     await assert.rejects(sandbox.runCode('1', { context }), e2b.NotFoundError);
     await assert.rejects(sandbox.runCode('1', { language: 'r' }), /400/);
@@ -345,7 +345,7 @@ describe('a run', () => {
     });
   }
 
-  it('of bash is a command in the home of the user', async () => {
+  it('a run of bash is a command in the home of the user', async () => {
     const run = (code: string, more = {}) => sandbox.runCode(code, { language: 'bash', ...more });
     assert.deepEqual((await run('pwd; echo bad >&2')).logs, { stdout: ['/home/user\n'], stderr: ['bad\n'] });
     assert.equal((await run('echo $FOO', { envs: { FOO: 'bar' } })).logs.stdout.join(''), 'bar\n');
@@ -358,7 +358,7 @@ describe('a run', () => {
 });
 
 describe('the count of runs', () => {
-  it('is that of the client’s own, in the default context, in another one and with variables', async () => {
+  it('the count of runs is that of the client’s own, in the default context, in another one and with variables', async () => {
     const context = await sandbox.createCodeContext();
     const counts: unknown[] = [];
     for (const options of [{}, { envs: { A: '1' } }, {}, { envs: { A: '2' } }])
@@ -433,7 +433,7 @@ describe('sudo', () => {
   const code = async (text: string, language = 'python') =>
     (await sandbox.runCode(text, { language })).logs.stdout.join('').trim();
   for (const [index, [run, printed]] of CALLS.entries()) {
-    it(`is that of E2B: ${index}`, async () => assert.equal(await run(), printed));
+    it(`sudo is that of E2B: ${index}`, async () => assert.equal(await run(), printed));
   }
 
   it('says in a sandbox of /v1 why there is none', async () => {

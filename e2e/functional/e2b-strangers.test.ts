@@ -113,7 +113,7 @@ describe('a client of E2B that leaves', () => {
     assert.equal((await sandbox.runCode('kept + 1', { requestTimeoutMs: 60_000 })).text, '6');
   });
 
-  it('before the end of its JSON changes nothing', async () => {
+  it('a client of E2B that leaves before the end of its JSON changes nothing', async () => {
     const sent = begin('/execute', { ...headersOf(sandbox, INTERPRETER), 'content-length': '1000' });
     sent.write('{"code":"left = 1');
     // The server has read it when it has answered a later request of the same sandbox.

@@ -125,7 +125,7 @@ for (const [name, { Template, Sandbox }] of Object.entries(CLIENTS)) {
 }
 
 describe('a template that E2B’s clients built', () => {
-  it('is found, listed and deleted', async () => {
+  it('a template that E2B’s clients built is found, listed and deleted', async () => {
     const { Template } = newest;
     await Template.build(Template().fromBaseImage().runCmd('true'), 'short-lived', options);
     assert.equal(await Template.exists('short-lived:default', options), true);

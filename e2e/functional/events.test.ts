@@ -11,7 +11,7 @@ before(async () => {
 after(() => service?.close());
 
 describe('a stream of events', () => {
-  it('has each event once and in order, although the server is killed with -9 meanwhile', async () => {
+  it('a stream of events has each event once and in order, although the server is killed with -9 meanwhile', async () => {
     const { api } = service;
     const cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
     const abort = new AbortController();

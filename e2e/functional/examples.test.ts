@@ -154,7 +154,7 @@ describe('the examples of --help', { concurrency: 4 }, () => {
     });
   }
 
-  it('are all there are: each that is treated differently is one of them', () => {
+  it('the examples of --help are all there are: each that is treated differently is one of them', () => {
     for (const known of [...Object.keys(NOT_RUN), ...WITHOUT_END, ...Object.keys(IN_A_TERMINAL)])
       assert.ok(examples.includes(known), known);
   });

@@ -43,7 +43,7 @@ async function residentParts(): Promise<{ server: number; agent: number }> {
 }
 
 describe('the content of a file', () => {
-  it('is written and read back, by the API and by code', async () => {
+  it('the content of a file is written and read back, by the API and by code', async () => {
     const bytes = randomBytes(5 * MIB);
     const written = await files.write('data/new/file.bin', bytes);
     assert.equal(written.status, 200);
@@ -61,7 +61,7 @@ describe('the content of a file', () => {
     assert.equal(await (await files.read('from-code')).text(), 'héllo');
   });
 
-  it('is sent in ranges, and not at all to clients that have it', async () => {
+  it('the content of a file is sent in ranges, and not at all to clients that have it', async () => {
     await files.write('ranged', '0123456789');
     const part = await files.read('ranged', { range: 'bytes=2-4' });
     assert.deepEqual([part.status, await part.text()], [206, '234']);
@@ -77,7 +77,7 @@ describe('the content of a file', () => {
     assert.equal((await files.read('missing', {}, 'HEAD')).status, 404);
   });
 
-  it('changes only where the condition holds', async () => {
+  it('the content of a file changes only where the condition holds', async () => {
     const etag = (await files.write('guarded', 'one')).headers.get('etag') ?? '';
     assert.deepEqual(await codeOf(await files.write('guarded', 'two', { 'if-none-match': '*' })), [
       412,
@@ -91,7 +91,7 @@ describe('the content of a file', () => {
     assert.equal(await (await files.read('guarded')).text(), 'two');
   });
 
-  it('of 5 GB that are mostly holes is read at its end, and described', async () => {
+  it('the content of a sparse file of 5 GB is read at its end, and described', async () => {
     await files.shell('truncate -s 5G sparse && printf end >> sparse');
     const head = await files.read('sparse', {}, 'HEAD');
     assert.equal(head.headers.get('content-length'), String(5 * 1024 ** 3 + 3));
@@ -100,7 +100,7 @@ describe('the content of a file', () => {
   });
 
   const buffered = sameWithEachRuntime('the buffers of server and agent, which do not depend on what is below them');
-  it('of 512 MiB costs server and agent bounded memory, both ways', buffered, async () => {
+  it('the content of a file of 512 MiB costs server and agent bounded memory, both ways', buffered, async () => {
     const before = await residentParts();
     const announced = { 'content-length': String(512 * MIB) };
     for (const [size, headers] of [
@@ -124,7 +124,7 @@ describe('the content of a file', () => {
     }
   });
 
-  it('that a client does not read is not buffered, and the connection ends with the client', async () => {
+  it('content that a client does not read is not buffered, and the connection ends with the client', async () => {
     await files.shell('truncate -s 2G zeros');
     const { hostname, port } = new URL(files.service.url);
     const before = residentBytes(files.service.pid('server'));

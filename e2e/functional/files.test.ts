@@ -13,7 +13,7 @@ before(async () => {
 after(() => files?.close());
 
 describe('the files of a sandbox', () => {
-  it('are listed, described, moved, copied and deleted', async () => {
+  it('the files of a sandbox are listed, described, moved, copied and deleted', async () => {
     await files.write('tree/a.txt', 'a');
     await files.write('tree/sub/b.txt', 'b');
     await files.shell('ln -s a.txt tree/link');
@@ -47,7 +47,7 @@ describe('the files of a sandbox', () => {
     assert.equal((await files.api.get(`${files.base}/stat?path=made`)).body.error.code, 'not_found');
   });
 
-  it('of the template are moved and replaced like others, though they lie on another layer', async () => {
+  it('files of the template are moved and replaced like others, though they lie on another layer', async () => {
     const paths = { from: '/usr/share/doc', to: '/workspace/doc' };
     const refused = await files.api.post(`${files.base}/move`, paths);
     assert.deepEqual([refused.status, refused.body.error?.details], [403, { path: '/usr/share/doc' }]);
@@ -57,7 +57,7 @@ describe('the files of a sandbox', () => {
     await files.api.delete(`${files.base}?path=doc&recursive=true&user=root`);
   });
 
-  it('can be 10,000 in one directory', async () => {
+  it('the files of a sandbox can be 10,000 in one directory', async () => {
     await files.shell('mkdir many && cd many && seq -f "file-%05g" 10000 | xargs touch');
     const { body } = await files.api.get(`${files.base}?path=many`);
     assert.deepEqual(
@@ -67,7 +67,7 @@ describe('the files of a sandbox', () => {
     await files.shell('rm -r many');
   });
 
-  it('have names of any bytes', async () => {
+  it('the files of a sandbox have names of any bytes', async () => {
     await files.api.run(
       files.sandboxId,
       'import os\nos.makedirs(b"/workspace/odd")\nfor name in [b"new\\nline", b"\\xff\\xfe", b"n" * 255, "名前 %".encode()]:\n    open(b"/workspace/odd/" + name, "wb").write(name)',
@@ -83,7 +83,7 @@ describe('the files of a sandbox', () => {
     assert.deepEqual(await codeOf(long), [400, 'invalid_request']);
   });
 
-  it('that are invalid are refused without hanging', async () => {
+  it('invalid paths and file types are refused without hanging', async () => {
     await files.shell('mkfifo pipe; ln -s loop-a loop-b; ln -s loop-b loop-a');
     for (const path of ['pipe', '/dev/zero', '/workspace', 'loop-a'])
       assert.deepEqual(await codeOf(await files.read(path)), [409, 'conflict'], path);
@@ -93,13 +93,13 @@ describe('the files of a sandbox', () => {
       assert.deepEqual(await codeOf(await files.write(path, 'x')), [409, 'conflict'], path);
   });
 
-  it('of the system can be read, those of unknown size too', async () => {
+  it('files of the system can be read, those of unknown size too', async () => {
     assert.match(await (await files.read('/etc/os-release')).text(), /debian/i);
     assert.match(await (await files.read('/proc/cpuinfo')).text(), /processor/);
     assert.match(await (await files.read('../proc/self/status')).text(), /^Name:\s+node/);
   });
 
-  it('belong to those with the scopes, in their sandboxes', async () => {
+  it('the files of a sandbox belong to those with the scopes, in their sandboxes', async () => {
     const org = await files.service.createOrg('files-other');
     const foreign = await files.service.createKey({ org, name: 'other', scopes: ['*'] });
     const answer = await fetch(files.contentUrl('/etc/os-release'), {
@@ -108,7 +108,7 @@ describe('the files of a sandbox', () => {
     assert.deepEqual(await codeOf(answer), [404, 'not_found']);
   });
 
-  it('can be written while the sandbox is still being made, and not after its end', async () => {
+  it('the files of a sandbox can be written while the sandbox is still being made, and not after its end', async () => {
     const { body } = await files.api.post('/v1/sandboxes', {});
     const { id } = body.sandbox;
     const url = `/v1/sandboxes/${id}/files/content?path=early`;
@@ -122,7 +122,7 @@ describe('the files of a sandbox', () => {
 describe('a directory as an archive', () => {
   const archiveUrl = (query: string) => `${files.service.url}${files.base}/archive?${query}`;
 
-  it('is read and unpacked elsewhere, in each format', async () => {
+  it('a directory is read as an archive and unpacked elsewhere, in each format', async () => {
     await files.shell(
       'mkdir -p packed/sub && echo one > packed/one && echo two > packed/sub/two && ln -s one packed/link',
     );
@@ -144,7 +144,7 @@ describe('a directory as an archive', () => {
     }
   });
 
-  it('that climbs out is refused, and nothing is written', async () => {
+  it('an archive that climbs out of its directory is refused, and nothing is written', async () => {
     await files.shell(
       'mkdir evil && cd evil && echo x > x && tar -cPf ../evil.tar --transform "s,^,../../../tmp/escaped/," x',
     );
@@ -155,22 +155,26 @@ describe('a directory as an archive', () => {
   });
 
   const counted = sameWithEachRuntime('the agent counts what it unpacks; file-contents fills the disk with each');
-  it('that is a decompression bomb is refused for its size, and nothing of it is left', counted, async () => {
-    await files.shell('mkdir bomb && truncate -s 300M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
-    const bomb = await files.read('bomb.tgz');
-    assert.equal(bomb.status, 200);
-    const body = await bomb.arrayBuffer();
-    const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: files.headers, body });
-    assert.deepEqual(await codeOf(answer), [507, 'disk_full']);
-    assert.equal(
-      await files.shell('ls -d exploded 2>&1 | grep -c "No such file"; find / -xdev -name ".cloche-*.part" | wc -l'),
-      '1\n0',
-    );
-  });
+  it(
+    'an archive that is a decompression bomb is refused for its size, and nothing of it is left',
+    counted,
+    async () => {
+      await files.shell('mkdir bomb && truncate -s 300M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
+      const bomb = await files.read('bomb.tgz');
+      assert.equal(bomb.status, 200);
+      const body = await bomb.arrayBuffer();
+      const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: files.headers, body });
+      assert.deepEqual(await codeOf(answer), [507, 'disk_full']);
+      assert.equal(
+        await files.shell('ls -d exploded 2>&1 | grep -c "No such file"; find / -xdev -name ".cloche-*.part" | wc -l'),
+        '1\n0',
+      );
+    },
+  );
 });
 
 describe('a watched directory', () => {
-  it('reports changes by the API and by code, and ends with the sandbox', async () => {
+  it('a watched directory reports changes by the API and by code, and ends with the sandbox', async () => {
     const { id } = await files.api.readySandbox();
     const sandbox = await new Cloche({ url: files.service.url, apiKey: files.service.apiKey }).sandboxes.get(id);
     await sandbox.files.makeDirectory('watched/sub');

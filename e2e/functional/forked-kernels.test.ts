@@ -37,7 +37,7 @@ async function fresh(body: Record<string, unknown> = {}) {
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
 describe('a kernel that was forked', unlessStarted, () => {
-  it('shows no library before it is imported, and then the one of the template', async () => {
+  it('a kernel that was forked shows no library before it is imported, and then the one of the template', async () => {
     const { output } = await forked();
     assert.equal(
       await output('import sys; print([n for n in ("numpy", "pandas", "matplotlib", "calendar") if n in sys.modules])'),
@@ -48,14 +48,14 @@ describe('a kernel that was forked', unlessStarted, () => {
     assert.equal(await output(code), 'pandas 3 True');
   });
 
-  it('prefers packages that the user had installed before', async () => {
+  it('a kernel that was forked prefers packages that the user had installed before', async () => {
     const { id, output } = await fresh();
     await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
     const next = await openContext(service, id);
     assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
   });
 
-  it('finds packages that were installed after its start and before its first cell', async () => {
+  it('a kernel that was forked finds packages that were installed after its start and before its first cell', async () => {
     const { id } = await service.api.readySandbox();
     const folder = '/home/user/.local/lib/python3.11/site-packages';
     const install = `mkdir -p ${folder} && echo 'whose = "own"' > ${folder}/pandas.py`;
@@ -65,7 +65,7 @@ describe('a kernel that was forked', unlessStarted, () => {
     assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
   });
 
-  it('imports what the user has installed since its start, and extension modules that fit it', async () => {
+  it('a kernel that was forked imports what the user has installed since its start, and extension modules that fit it', async () => {
     const { id, output } = await fresh();
     // As pip would install another version of numpy.
     await output(`${FOLDER}
@@ -83,7 +83,7 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     assert.equal(await output(code), '9.9.0 2.0');
   });
 
-  it('finds a folder of PYTHONPATH that was made before its first cell', async () => {
+  it('a kernel that was forked finds a folder of PYTHONPATH that was made before its first cell', async () => {
     const { id } = await service.api.readySandbox({ env: { PYTHONPATH: '/workspace/lib:/workspace/more' } });
     const contextId = await openContext(service, id);
     const make = 'mkdir -p lib more && echo "x = 1" > lib/mine.py && echo "y = 2" > more/yours.py';
@@ -92,14 +92,14 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     assert.equal(stdout, '1 2\n');
   });
 
-  it('prefers modules in the working directory', async () => {
+  it('a kernel that was forked prefers modules in the working directory', async () => {
     const { output } = await forked();
     await output('for name in ("calendar", "numpy"): open(name + ".py", "w").write("whose = \\"own\\"")');
     assert.equal(await output('import calendar, numpy; print(calendar.whose, numpy.whose)'), 'own own');
     await output('!rm calendar.py numpy.py');
   });
 
-  it('reads the settings of matplotlib that it finds there, and shows figures', async () => {
+  it('a kernel that was forked reads the settings of matplotlib that it finds there, and shows figures', async () => {
     const plain = await forked();
     const figure = await plain.run('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
     assert.deepEqual(figure.outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
@@ -109,7 +109,7 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     await own.output('!rm matplotlibrc');
   });
 
-  it('keeps the seed that code has set when it imports more', async () => {
+  it('a kernel that was forked keeps the seed that code has set when it imports more', async () => {
     const { output } = await fresh();
     const drawn = await output(
       'import numpy; numpy.random.seed(1); print(numpy.random.random()); numpy.random.seed(1)',
@@ -117,7 +117,7 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     assert.equal(await output('import calendar, pandas, matplotlib; print(numpy.random.random())'), drawn);
   });
 
-  it('has the environment, time zone and folder of its sandbox', async () => {
+  it('a kernel that was forked has the environment, time zone and folder of its sandbox', async () => {
     const { id, output } = await fresh({ env: { GREETING: 'hello', TZ: 'Asia/Tokyo' } });
     const code = 'import os, time; print(os.environ["GREETING"], time.tzname[0], os.getcwd(), os.environ["HOME"])';
     assert.equal(await output(code), 'hello JST /workspace /home/user');
@@ -128,14 +128,14 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     assert.equal(await output(code, await openContext(service, id)), 'hello JST /workspace /home/user');
   });
 
-  it('gives way to one that is started where a variable counts at the start of Python', async () => {
+  it('a kernel that was forked gives way to one that is started where a variable counts at the start of Python', async () => {
     const { id } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '2' } });
     const contextId = await openContext(service, id);
     const { stdout } = await service.api.run(id, 'import sys; print(sys.flags.optimize)', { contextId });
     assert.equal(stdout.trim(), '2');
   });
 
-  it('is the only one of a sandbox that was asked for one', forkedIn, async () => {
+  it('a kernel that was forked is the only one of a sandbox that was asked for one', forkedIn, async () => {
     const count = `import os
 def is_python(pid):
     try:
@@ -152,14 +152,14 @@ print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
     }
   });
 
-  it('is named when it runs out of memory, and replaced', async () => {
+  it('a kernel that was forked is named when it runs out of memory, and replaced', async () => {
     const { run } = await fresh({ resources: { memoryMb: 1024 } });
     const { error } = await run('x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1');
     assert.equal(error?.name, 'OutOfMemoryError');
     assert.equal((await run('1')).stateLost, true);
   });
 
-  it('stops at its time and keeps its variables, and is restarted', async () => {
+  it('a kernel that was forked stops at its time and keeps its variables, and is restarted', async () => {
     const { id, contextId, run } = await forked();
     await run('kept = 1');
     const late = await service.api.run(id, 'while True: pass', { contextId, timeoutMs: 300 });
@@ -169,7 +169,7 @@ print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
     assert.equal((await run('kept')).error?.name, 'NameError');
   });
 
-  it('may start as many threads as its processors, and no more', async () => {
+  it('a kernel that was forked may start as many threads as its processors, and no more', async () => {
     const { output } = await forked();
     await output('import numpy; numpy.ones((500, 500)) @ numpy.ones((500, 500))');
     assert.equal(

@@ -28,7 +28,7 @@ describe('what runs a guide', () => {
     }
   }
 
-  it('finds the blocks of sh, and what is shown right below one', () => {
+  it('what runs a guide finds the blocks of sh, and what is shown right below one', () => {
     const markdown = `x\n${fence}sh\necho a\n${fence}\n\n${fence}text\na\n${fence}\n\n${fence}text\nno output\n${fence}\n${fence}ts\nlet x;\n${fence}\n${fence}sh\necho b\n${fence}\nand\n${fence}text\nb\n${fence}\n`;
     assert.deepEqual(stepsOf(markdown), [
       { line: 2, script: 'echo a', shown: ['a'] },
@@ -36,13 +36,13 @@ describe('what runs a guide', () => {
     ]);
   });
 
-  it('looks for the lines in their order, and for any text where an ellipsis stands', () => {
+  it('what runs a guide looks for the lines in their order, and for any text where an ellipsis stands', () => {
     assert.equal(firstMissing(['a …', 'c'], 'a 1\nb\nc\n'), undefined);
     assert.equal(firstMissing(['c', 'a …'], 'a 1\nb\nc\n'), 'a …');
     assert.equal(firstMissing(['a'], 'a 1\n'), 'a');
   });
 
-  it('keeps variables from block to block, and fails with the line of the block that does', async () => {
+  it('what runs a guide keeps variables from block to block, and fails with the line of the block that does', async () => {
     const sh = (script: string, shown = '') =>
       `${fence}sh\n${script}\n${fence}\n${shown && `${fence}text\n${shown}\n${fence}\n`}`;
     assert.equal(await outcomeOf(sh('x=1') + sh('echo "x is $x"', 'x is 1')), 'fine');
@@ -63,13 +63,13 @@ describe('the guide', () => {
     it(`${file} does what it says, line by line`, () => runGuide(file, service, GUIDE_MS));
   }
 
-  it('has nothing that is not run, or shown by what is', () => {
+  it('each guide has nothing that is not run, or shown by what is', () => {
     for (const file of GUIDES) assert.deepEqual([...kindsOf(readFileSync(file, 'utf8'))].sort(), ['sh', 'text'], file);
   });
 });
 
 describe('the programs of guides and READMEs', () => {
-  it('have the types that the SDK has', async () => {
+  it('the programs of guides and READMEs have the types that the SDK has', async () => {
     const programs = [...GUIDES, ...READMES].flatMap((file) => programsOf(readFileSync(file, 'utf8')));
     assert.ok(programs.length >= 7);
     const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-types-'));
@@ -105,14 +105,14 @@ describe('the README', () => {
     await service.close();
   });
 
-  it('has a first program that runs as it is', async () => {
+  it('the README has a first program that runs as it is', async () => {
     const [program = ''] = programsOf(readme);
     writeFileSync(join(folder, 'first.ts'), program);
     const { stdout } = await execa(resolve('node_modules/.bin/node'), ['first.ts'], { cwd: folder, env });
     assert.match(stdout, /mean +2\.0.*0\n1\n2$/s);
   });
 
-  it('has lines for curl that run as they are', async () => {
+  it('the README has lines for curl that run as they are', async () => {
     const lines = readme.match(/^ID=\$\(curl .*?^```/ms)?.[0].slice(0, -3) ?? '';
     assert.equal(lines.match(/localhost:4680/g)?.length, 2);
     const { stdout } = await execa('bash', ['-c', lines.replaceAll('localhost:4680', new URL(service.url).host)], {

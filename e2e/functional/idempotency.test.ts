@@ -20,7 +20,7 @@ const python = (code: string) => ({ code, language: 'python' });
 const code = (answer: Answer) => answer.body.error?.code;
 
 describe('an Idempotency-Key', () => {
-  it('of 30 simultaneous equal runs lets one execute; the rest get the replay or 409', async () => {
+  it('one of 30 simultaneous equal runs with one Idempotency-Key executes; the rest get the replay or 409', async () => {
     const key = randomUUID();
     const body = python('counter = globals().get("counter", 0) + 1\nimport time; time.sleep(0.2)\ncounter');
     const answers = await Promise.all(Array.from({ length: 30 }, () => service.api.post(runs, body, key)));
@@ -36,7 +36,7 @@ describe('an Idempotency-Key', () => {
     assert.equal((await service.api.run(sandboxId, 'counter')).outputs[0]?.value, '1');
   });
 
-  it('of 30 simultaneous equal creations makes one sandbox', async () => {
+  it('30 simultaneous equal creations with one Idempotency-Key make one sandbox', async () => {
     const key = randomUUID();
     const label = randomUUID();
     await Promise.all(
@@ -77,7 +77,7 @@ while not os.path.exists("${mayEnd}"): time.sleep(0.05)`);
       assert.equal(code(await service.api.post(runs, other, key)), 'idempotency_key_reused');
   });
 
-  it('belongs to one route, one sandbox and one API key', async () => {
+  it('an Idempotency-Key belongs to one route, one sandbox and one API key', async () => {
     const key = randomUUID();
     const other = (await service.api.readySandbox()).id;
     const otherKey = new Api(service.url, await service.createKey({ scopes: ['*'] }));
@@ -94,14 +94,14 @@ while not os.path.exists("${mayEnd}"): time.sleep(0.05)`);
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
-  it('leaves no record of a rejection: the same key may be used with a better body', async () => {
+  it('a rejected request leaves no record of its Idempotency-Key: the same key may be used with a better body', async () => {
     const key = randomUUID();
     assert.equal(code(await service.api.post(runs, python(''), key)), 'invalid_request');
     assert.equal(code(await service.api.post('/v1/sandboxes/sbx_unknown/code/runs', python('1'), key)), 'not_found');
     assert.equal((await service.api.post(runs, python('1'), key)).status, 200);
   });
 
-  it('is required where the spec says so, and is 1 to 255 printable characters', async () => {
+  it('an Idempotency-Key is required where the spec says so, and is 1 to 255 printable characters', async () => {
     const without = await service.api.request('POST', runs, { body: python('1') });
     assert.equal(code(without), 'invalid_request');
     assert.match(without.body.error.message, /Idempotency-Key/i);
@@ -109,7 +109,7 @@ while not os.path.exists("${mayEnd}"): time.sleep(0.05)`);
     assert.equal((await service.api.post(runs, python('1'), 'k'.repeat(255))).status, 200);
   });
 
-  it('of a failed code run replays the failure of the code', async () => {
+  it('the Idempotency-Key of a failed code run replays the failure of the code', async () => {
     const key = randomUUID();
     const first = await service.api.post(runs, python('1/0'), key);
     const again = await service.api.post(runs, python('1/0'), key);

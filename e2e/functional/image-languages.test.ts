@@ -36,7 +36,7 @@ describe('an imported image of Debian packages', () => {
   });
   after(() => sandbox?.kill());
 
-  it("runs code in its own Python, whose context keeps variables and knows the image's environment", async () => {
+  it("an imported image of Debian packages runs code in its own Python, whose context keeps variables and knows the image's environment", async () => {
     await sandbox.run('import os, sys, IPython\nx = 41', { language: 'python' });
     const code = 'print(sys.executable, IPython.version_info[0], os.environ["GREETING"], os.getuid())\nx + 1';
     const { stdout, outputs, error } = await sandbox.run(code, { language: 'python' });
@@ -50,7 +50,7 @@ describe('an imported image of Debian packages', () => {
     assert.equal(failed.error?.name, 'ZeroDivisionError');
   });
 
-  it("runs code in the service's Node, and commands with the image's own Python and Node", async () => {
+  it("an imported image of Debian packages runs code in the service's Node, and commands with the image's own Python and Node", async () => {
     const { outputs, error } = await sandbox.run('[1, 2].map((n) => n * 2).join()', { language: 'javascript' });
     assert.equal(error, undefined);
     assert.match(outputs[0]?.value ?? '', /2,4/);
@@ -60,7 +60,7 @@ describe('an imported image of Debian packages', () => {
     assert.equal(stdout, '(3, 11)\nv18\nBusyBox');
   });
 
-  it('has the user 1000 for code and root on demand, although its own user is 0', async () => {
+  it('an imported image of Debian packages has the user 1000 for code and root on demand, although its own user is 0', async () => {
     const id = async (user: 'user' | 'root') => (await sandbox.commands.run('id -u', { user })).stdout;
     assert.deepEqual([await id('user'), await id('root')], ['1000\n', '0\n']);
   });

@@ -24,7 +24,7 @@ after(async () => {
 });
 
 describe('a root file system of musl and busybox', () => {
-  it('runs commands as the user of every sandbox, and as root, with the variables of the image', async () => {
+  it('a root file system of musl and busybox runs commands as the user of every sandbox, and as root, with the variables of the image', async () => {
     const script = 'echo "$(id -u) $(id -un) $HOME $PATH $GREETING $SHELL"; touch x ~/y && echo written';
     assert.equal(
       (await sandbox.commands.run(script)).stdout,
@@ -34,7 +34,7 @@ describe('a root file system of musl and busybox', () => {
     assert.equal((await sandbox.commands.run(['sh', '-c', 'exit 7'])).exitCode, 7);
   });
 
-  it('runs JavaScript with the Node.js of the guest folder, whose libraries programs of the image do not get', async () => {
+  it('a root file system of musl and busybox runs JavaScript with the Node.js of the guest folder, whose libraries programs of the image do not get', async () => {
     const script = 'env | grep -c LD_; cat /proc/self/maps | grep -c libc.so.6; true';
     const code = `[...require('child_process').execSync('${script}').toString().trim().split('\\n'), process.execPath].join()`;
     const { outputs, error } = await sandbox.run(code, { language: 'javascript' });
@@ -60,7 +60,7 @@ describe('the log of the build of an image', () => {
     ],
   };
 
-  it('says once why its Python will run no code', async () => {
+  it('the log of the build of an image says once why its Python will run no code', async () => {
     const built = Object.entries(PYTHONS).map(async ([slug, [program, reason]]) => {
       const image = { layers: [busyboxRoot('musl')], config: { Env: ['PATH=/usr/local/bin:/bin'] } };
       const files = program === undefined ? [] : [{ path: '/usr/local/bin/python3', content: program, mode: '0755' }];

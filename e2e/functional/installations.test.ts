@@ -17,7 +17,7 @@ after(async () => {
 });
 
 describe('two installations on one host', () => {
-  it('run side by side, and neither changes anything of the other', async () => {
+  it('two installations on one host work side by side, and neither changes anything of the other', async () => {
     const [a, b] = await Promise.all([first.api.readySandbox(), second.api.readySandbox()]);
     assert.equal((await first.api.get(`/v1/sandboxes/${b.id}`)).status, 404);
     await Promise.all([first.restart('hostd'), first.restart('server')]);
@@ -27,7 +27,7 @@ describe('two installations on one host', () => {
     assert.equal((await second.api.run(b.id, '2 + 2')).outputs[0]?.value, '4');
   });
 
-  it('leave nothing on the host when they have ended', async () => {
+  it('two installations on one host leave nothing on the host when they have ended', async () => {
     await first.close();
     await second.close();
     const ids = [first.installationId, second.installationId];

@@ -50,7 +50,7 @@ describe('a test that is interrupted', () => {
 });
 
 describe('a benchmark that is killed with the process that owns its service', () => {
-  it('leaves no sandbox of its service, and no folder', async () => {
+  it('a benchmark that is killed with the process that owns its service leaves no sandbox of its service, and no folder', async () => {
     const before = new Set(readdirSync(tmpdir()));
     const env = JSON.stringify({ CLOCHE_POOL_SIZE: '1' });
     const owner = spawn(process.execPath, ['bench/src/subject-service.ts', env], {
@@ -73,7 +73,7 @@ describe('a benchmark that is killed with the process that owns its service', ()
 });
 
 describe('a test whose service does not start', () => {
-  it('leaves no folder', async () => {
+  it('a test whose service does not start leaves no folder', async () => {
     const before = readdirSync(tmpdir());
     await assert.rejects(testService({ CLOCHE_POOL_SIZE: 'many' }));
     const left = readdirSync(tmpdir()).filter((name) => name.startsWith('cloche-e2e-') && !before.includes(name));
@@ -82,7 +82,7 @@ describe('a test whose service does not start', () => {
     assert.deepEqual(notStarted, []);
   });
 
-  it('keeps the folder of its caller', async () => {
+  it('a test whose service does not start keeps the folder of its caller', async () => {
     const own = mkdtempSync(join(tmpdir(), 'cloche-e2e-own-'));
     try {
       await assert.rejects(testService({ CLOCHE_POOL_SIZE: 'many' }, own));

@@ -55,7 +55,7 @@ describe('the tests of a project of other authors', () => {
     project = join(folder, 'package');
   });
 
-  it('run as a job, with their output and exit code', async (t) => {
+  it('the tests of a project of other authors run as a job, with their output and exit code', async (t) => {
     if (missing !== undefined) return t.skip(missing);
     const passed = await job('run', '--dir', project, '--', 'node', '--test', '--test-reporter=tap');
     assert.equal(passed.exitCode, 0, passed.stderr);
@@ -63,7 +63,7 @@ describe('the tests of a project of other authors', () => {
     assert.match(passed.stdout, /^# fail 0$/m);
   });
 
-  it('run as a job in a template that its Dockerfile makes', async (t) => {
+  it('the tests of a project of other authors run as a job in a template that its Dockerfile makes', async (t) => {
     if (missing !== undefined) return t.skip(missing);
     writeFileSync(join(project, 'Dockerfile'), DOCKERFILE);
     const built = await cli('template', 'build', '--slug', 'error-tests', project);
@@ -87,7 +87,7 @@ describe('the tests of a project of other authors', () => {
 });
 
 describe('a job', () => {
-  it('gets the files of a directory with their modes, and gives its artifacts back', async () => {
+  it('a job gets the files of a directory with their modes, and gives its artifacts back', async () => {
     const directory = join(folder, 'work');
     mkdirSync(join(directory, 'node_modules'), { recursive: true });
     writeFileSync(join(directory, '.gitignore'), 'node_modules\n');
@@ -101,7 +101,7 @@ describe('a job', () => {
     assert.equal(readFileSync(join(results, 'out/sub/list'), 'utf8'), 'out\ntool\n');
   });
 
-  it('of more than 100 MiB is uploaded to a signed URL', async () => {
+  it('a job of more than 100 MiB is uploaded to a signed URL', async () => {
     const directory = join(folder, 'large');
     mkdirSync(directory);
     // Random, so that it stays as large when it is compressed.
@@ -113,7 +113,7 @@ describe('a job', () => {
     assert.ok((run.info.archive?.sizeBytes ?? 0) > 100 * 1024 * 1024);
   });
 
-  it('is canceled with its sandbox when the caller aborts', async () => {
+  it('a job is canceled with its sandbox when the caller aborts', async () => {
     const directory = join(folder, 'slow');
     mkdirSync(directory);
     const abort = new AbortController();

@@ -25,7 +25,7 @@ describe('kernels of cloche.kernelspec', { skip }, () => {
     await service.close();
   });
 
-  it('do what the tests of Jupyter and of the bridge say', async (context) => {
+  it('kernels of cloche.kernelspec do what the tests of Jupyter and of the bridge say', async (context) => {
     const requirements = [undefined, join(import.meta.dirname, '../../requirements-jupyter.txt')];
     const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, file));
     const env = {

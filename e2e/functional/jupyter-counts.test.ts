@@ -80,12 +80,12 @@ const PYTHON: Readonly<Record<string, { steps: readonly Step[]; numbers: readonl
 
 describe('the numbers of Python cells', () => {
   for (const [name, { steps, numbers }] of Object.entries(PYTHON)) {
-    it(`are one counter with ${name}`, async () => {
+    it(`the numbers of Python cells are one counter with ${name}`, async () => {
       assert.deepEqual(await numbersOf('python3', steps), numbers);
     });
   }
 
-  it('stay one counter within each cell when the kernel died or was restarted without the gateway’s knowledge', async () => {
+  it('the numbers of Python cells stay one counter within each cell when the kernel died or was restarted without the gateway’s knowledge', async () => {
     const dies = 'import os, threading; threading.Timer(0.3, os._exit, [1]).start()';
     // The first cell after it finds out: it has been announced with the next number.
     const waits = { code: '', options: { user_expressions: { x: '__import__("time").sleep(1)' } } };
@@ -98,7 +98,7 @@ describe('the numbers of Python cells', () => {
 
 for (const name of ['javascript', 'typescript']) {
   describe(`the numbers of cells of ${name}`, () => {
-    it('are one counter over failures, deaths and restarts', async () => {
+    it(`the numbers of cells of ${name} are one counter over failures, deaths and restarts`, async () => {
       const dies = 'process.kill(process.pid, 9); await new Promise(() => undefined)';
       const steps: Step[] = ['1', 'null.x', '2', dies, '3', '4', { act: 'restart' }, '5', '6'];
       assert.deepEqual(await numbersOf(name, steps), [1, 2, 3, 4, 1, 2, 1, 2]);

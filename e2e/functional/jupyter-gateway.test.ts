@@ -54,7 +54,7 @@ function run(env: NodeJS.ProcessEnv): Promise<{ code: number; said: string }> {
 }
 
 describe('the API of the gateway', () => {
-  it('lists a kernel spec for each language of each template, with a logo', async () => {
+  it('the API of the gateway lists a kernel spec for each language of each template, with a logo', async () => {
     const { body } = await jupyter.get('/api/kernelspecs');
     assert.equal(body.default, 'python3');
     assert.ok(body.kernelspecs.javascript && body.kernelspecs['javascript-node'], Object.keys(body.kernelspecs).join());
@@ -66,7 +66,7 @@ describe('the API of the gateway', () => {
     assert.deepEqual((await jupyter.get('/api/contents')).body.content, []);
   });
 
-  it('starts a kernel in a sandbox of its own, and ends both', async () => {
+  it('the API of the gateway starts a kernel in a sandbox of its own, and ends both', async () => {
     const { status, body: kernel } = await jupyter.post('/api/kernels', {
       name: 'python3',
       env: { KERNEL_COLOR: 'teal' },
@@ -96,7 +96,7 @@ describe('a Python kernel in a sandbox', () => {
     await jupyter.delete(`/api/kernels/${kernelId}`);
   });
 
-  it('tells its version, and answers what clients ask about code', async () => {
+  it('a Python kernel in a sandbox tells its version, and answers what clients ask about code', async () => {
     const { language_info } = await channels.ask('kernel_info_request');
     assert.match(language_info.version, /^3\.\d+\.\d+/);
     await channels.execute('import json\nvalue_of_tests = 1');
@@ -109,14 +109,14 @@ describe('a Python kernel in a sandbox', () => {
     assert.equal(history[0][2], 'import json\nvalue_of_tests = 1');
   });
 
-  it('counts cells as the clients ask, and evaluates their expressions', async () => {
+  it('a Python kernel in a sandbox counts cells as the clients ask, and evaluates their expressions', async () => {
     const { reply } = await channels.execute('x = 20', { user_expressions: { y: 'x + 1' } });
     assert.deepEqual(reply.user_expressions.y.data, { 'text/plain': '21' });
     const stored = await channels.execute('1', { store_history: false });
     assert.equal(stored.reply.execution_count, reply.execution_count);
   });
 
-  it('reads a line of input, and is interrupted while it waits for one', async () => {
+  it('a Python kernel in a sandbox reads a line of input, and is interrupted while it waits for one', async () => {
     const cell = channels.execute('print("Hello", input("Name? "))', { allow_stdin: true });
     const { content } = await channels.received(({ channel }) => channel === 'stdin');
     assert.equal(content.prompt, 'Name? ');
@@ -135,7 +135,7 @@ describe('a Python kernel in a sandbox', () => {
     assert.deepEqual(types.slice(2, -1), ['display_data', 'update_display_data', 'clear_output']);
   });
 
-  it('shows plots and tables in forms that Jupyter has', async () => {
+  it('a Python kernel in a sandbox shows plots and tables in forms that Jupyter has', async () => {
     const from = channels.messages.length;
     await channels.execute('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
     await channels.execute('import pandas as pd; pd.DataFrame({"a": [1]})');

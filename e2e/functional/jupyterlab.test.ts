@@ -42,7 +42,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     await service?.close();
   });
 
-  it('runs the cells of a notebook, shows text, values, plots and errors, and saves them', async () => {
+  it('in a browser, JupyterLab runs the cells of a notebook, shows text, values, plots and errors, and saves them', async () => {
     const value = await notebook.execute('print("said")\nx = 6\nx * 7');
     await shows(value, 'said');
     await value.locator('.jp-OutputArea-executeResult', { hasText: '42' }).waitFor();
@@ -73,7 +73,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     await notebook.prints('print("kept is", kept)', 'kept is 1');
   });
 
-  it('answers input()', async () => {
+  it('in a browser, JupyterLab answers input()', async () => {
     await notebook.execute('name = input("Who? ")');
     await notebook.page.fill('.jp-Stdin-input', 'Ada');
     await notebook.page.press('.jp-Stdin-input', 'Enter');
@@ -94,7 +94,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     await notebook.execute('');
   });
 
-  it('shows a widget, whose moves reach the kernel and come back from it', async () => {
+  it('in a browser, JupyterLab shows a widget, whose moves reach the kernel and come back from it', async () => {
     const cell = await notebook.execute(SLIDER);
     const handle = cell.locator('.noUi-handle');
     await cell.locator('.widget-label', { hasText: 'not moved' }).waitFor();
@@ -106,7 +106,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     assert.equal(await handle.getAttribute('aria-valuetext'), '42');
   });
 
-  it('restarts the kernel, which forgets variables and keeps files', async () => {
+  it('in a browser, JupyterLab restarts the kernel, which forgets variables and keeps files', async () => {
     await notebook.prints('open("kept.txt", "w").write("x")\nprint("written")', 'written');
     const restarted = notebook.page.waitForResponse((response) => response.url().includes('/restart'));
     await notebook.click('notebook:restart-kernel');
@@ -118,7 +118,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     await cell.locator('.jp-InputPrompt', { hasText: '[1]:' }).waitFor();
   });
 
-  it('changes the kernel of a notebook to one of another language, and ends the one before', async () => {
+  it('in a browser, JupyterLab changes the kernel of a notebook to one of another language, and ends the one before', async () => {
     const before = await kernels();
     await notebook.changeKernel('JavaScript (Cloche)');
     const cell = await notebook.execute('[1, 2].map((each) => typeof globalThis.process + each).join()');

@@ -17,7 +17,7 @@ const run = (code: string, language: 'python' | 'javascript' | 'typescript' = 'p
 const text = (result: CodeRun) => result.outputs.find(({ format }) => format === 'text')?.value;
 
 describe('Python', () => {
-  it('gives the value of the last expression as a result', async () => {
+  it('Python gives the value of the last expression as a result', async () => {
     const result = await run('1 + 1');
     assert.equal(text(result), '2');
     assert.equal(result.outputs[0]?.role, 'result');
@@ -25,7 +25,7 @@ describe('Python', () => {
     assert.equal(typeof result.durationMs, 'number');
   });
 
-  it('keeps variables from run to run and counts executions', async () => {
+  it('Python keeps variables from run to run and counts executions', async () => {
     const first = await run('x = 41');
     const second = await run('x + 1');
     assert.equal(text(second), '42');
@@ -33,7 +33,7 @@ describe('Python', () => {
     assert.equal(second.contextId, first.contextId);
   });
 
-  it('is restarted into one fresh kernel, however many ask at once', async () => {
+  it('Python is restarted into one fresh kernel, however many ask at once', async () => {
     const { contextId } = await run('kept = 1');
     const path = `/v1/sandboxes/${sandboxId}/code/contexts/${contextId}/restart`;
     const restarts = await Promise.all(Array.from({ length: 8 }, () => service.api.post(path)));
@@ -41,13 +41,13 @@ describe('Python', () => {
     assert.equal((await run('kept')).error?.name, 'NameError');
   });
 
-  it('awaits at top level, and runs shell lines and magics', async () => {
+  it('Python awaits at top level, and runs shell lines and magics', async () => {
     const result = await run('import asyncio\nawait asyncio.sleep(0)\n!echo from-shell\n%timeit -n1 -r1 pass\n"done"');
     assert.equal(text(result), "'done'");
     assert.match(result.stdout, /from-shell/);
   });
 
-  it('reports an exception with its class, message and traceback, without colour codes', async () => {
+  it('Python reports an exception with its class, message and traceback, without colour codes', async () => {
     const result = await run('def f():\n    raise ValueError("no good")\nf()');
     assert.equal(result.error?.name, 'ValueError');
     assert.equal(result.error?.message, 'no good');
@@ -56,12 +56,12 @@ describe('Python', () => {
     assert.equal(result.durationMs, undefined);
   });
 
-  it('reports a syntax error and goes on', async () => {
+  it('Python reports a syntax error and goes on', async () => {
     assert.equal((await run('def (')).error?.name, 'SyntaxError');
     assert.equal(text(await run('2 + 2')), '4');
   });
 
-  it('gives a plot as PNG', async () => {
+  it('Python gives a plot as PNG', async () => {
     const result = await run('import matplotlib.pyplot as plt\nplt.plot([1, 2, 4])\nplt.title("growth")\nplt.show()');
     const png = result.outputs.find(({ format }) => format === 'png');
     assert.equal(
@@ -76,7 +76,7 @@ describe('Python', () => {
     assert.equal(chart?.bundle, png?.bundle);
   });
 
-  it('gives a DataFrame as text, HTML and data, in one bundle', async () => {
+  it('Python gives a DataFrame as text, HTML and data, in one bundle', async () => {
     const result = await run('import pandas as pd\npd.DataFrame({"a": [1, 2], "b": ["x", "y"]})');
     const formats = new Map(result.outputs.map((output) => [output.format, output]));
     assert.match(formats.get('html')?.value ?? '', /<table/);
@@ -85,7 +85,7 @@ describe('Python', () => {
     assert.equal(new Set(result.outputs.map(({ bundle }) => bundle)).size, 1);
   });
 
-  it('gives every form of a displayed value', async () => {
+  it('Python gives every form of a displayed value', async () => {
     const result = await run(
       'from IPython.display import HTML, Markdown, Latex, SVG, JSON, display\ndisplay(HTML("<b>h</b>"), Markdown("*m*"), Latex("$x$"), JSON({"k": 1}))',
     );
@@ -94,7 +94,7 @@ describe('Python', () => {
     assert.ok(result.outputs.every(({ role }) => role === 'display'));
   });
 
-  it('has the libraries that the template promises', async () => {
+  it('Python has the libraries that the template promises', async () => {
     const result = await run(
       'import numpy, scipy, PIL, requests, pandas, matplotlib\nimport shutil\nall(map(shutil.which, ["python", "node", "npm", "git", "curl", "pip"]))',
     );
@@ -102,23 +102,23 @@ describe('Python', () => {
     assert.equal(text(result), 'True');
   });
 
-  it('is called python as well as python3', async () => {
+  it('Python is called python as well as python3', async () => {
     const result = await run('!python -c "import sys, numpy; print(sys.executable, sys.version_info.major)"');
     assert.equal(result.stdout.trim(), '/usr/bin/python 3');
   });
 
-  it('runs as an ordinary user in the workspace', async () => {
+  it('Python runs as an ordinary user in the workspace', async () => {
     const result = await run('import os\n(os.getuid(), os.getcwd(), os.access("/workspace", os.W_OK))');
     assert.equal(text(result), "(1000, '/workspace', True)");
   });
 });
 
 describe('JavaScript', () => {
-  it('gives the value of the last expression, awaited', async () => {
+  it('JavaScript gives the value of the last expression, awaited', async () => {
     assert.equal(text(await run('Promise.resolve(6 * 7)', 'javascript')), '42');
   });
 
-  it('keeps declarations, which can be repeated', async () => {
+  it('JavaScript keeps declarations, which can be repeated', async () => {
     await run('let a = 1; const b = 2; class C { n() { return 3 } }\nfunction f() { return a }', 'javascript');
     await run('let a = 10; const b = 20', 'javascript');
     assert.equal(text(await run('[f(), b, new C().n()]', 'javascript')), '[ 10, 20, 3 ]');
@@ -132,7 +132,7 @@ describe('JavaScript', () => {
     assert.equal(text(result), "'a/function'");
   });
 
-  it('imports packages of the workspace', async () => {
+  it('JavaScript imports packages of the workspace', async () => {
     await service.api.run(
       sandboxId,
       'import os, json\nos.makedirs("/workspace/node_modules/tiny", exist_ok=True)\nopen("/workspace/node_modules/tiny/package.json", "w").write(json.dumps({"name": "tiny", "type": "module", "exports": "./i.js"}))\nopen("/workspace/node_modules/tiny/i.js", "w").write("export const answer = 42")',
@@ -140,19 +140,19 @@ describe('JavaScript', () => {
     assert.equal(text(await run('import { answer } from "tiny"; answer', 'javascript')), '42');
   });
 
-  it('reports an error with its class and the line of the cell', async () => {
+  it('JavaScript reports an error with its class and the line of the cell', async () => {
     const result = await run('const ok = 1;\nnull.x', 'javascript');
     assert.equal(result.error?.name, 'TypeError');
     assert.match(result.error?.traceback?.join('\n') ?? '', /:2:/);
   });
 
-  it('prints to standard output and standard error', async () => {
+  it('JavaScript prints to standard output and standard error', async () => {
     const result = await run('console.log("out"); console.error("err")', 'javascript');
     assert.equal(result.stdout, 'out\n');
     assert.equal(result.stderr, 'err\n');
   });
 
-  it('has a kernel started ahead for the next context where there is memory to spare, and only there', async () => {
+  it('JavaScript has a kernel started ahead for the next context where there is memory to spare, and only there', async () => {
     const count = `
       const { readFileSync, readdirSync } = require('fs');
       const isKernel = (name) => {
@@ -185,7 +185,7 @@ class Marked { @mark method() {} }
     assert.equal(text(result), "[ 1, 4, 42, 'method' ]");
   });
 
-  it('is a context of its own beside JavaScript', async () => {
+  it('TypeScript has a context of its own beside JavaScript', async () => {
     const js = await run('1', 'javascript');
     const ts = await run('const n: number = 1; n', 'typescript');
     assert.notEqual(js.contextId, ts.contextId);

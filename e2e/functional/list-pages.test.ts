@@ -18,7 +18,7 @@ after(() => service?.close());
 const idsOf = (entries: readonly { id: string }[]) => entries.map(({ id }) => id);
 
 describe('a list of the service', () => {
-  it('is walked by the SDK in pages, which have what the whole list has', async () => {
+  it('a list of the service is walked by the SDK in pages, which have what the whole list has', async () => {
     const whole = await cloche.projects.list();
     assert.deepEqual([whole.length > COUNT, whole.hasMore], [true, false]);
     assert.deepEqual(idsOf(await Array.fromAsync(cloche.projects.list({ limit: 2 }))), idsOf(whole));
@@ -30,7 +30,7 @@ describe('a list of the service', () => {
     await assert.rejects(foreign, { code: 'invalid_request' });
   });
 
-  it('is filtered by the SDK by id and time of creation, also in its pages', async () => {
+  it('a list of the service is filtered by the SDK by id and time of creation, also in its pages', async () => {
     const runs = [];
     for (let index = 0; index < COUNT; index += 1) runs.push(await cloche.workspaceRuns.create({ command: 'true' }));
     const [oldest, second] = runs;
@@ -44,7 +44,7 @@ describe('a list of the service', () => {
     assert.deepEqual(idsOf(await cloche.workspaceRuns.list({ idPrefix: oldest.id.slice(0, -4) })), [oldest.id]);
   });
 
-  it('is shown by the command line page by page, by following what it says', async () => {
+  it('a list of the service is shown by the command line page by page, by following what it says', async () => {
     const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
     const shown: string[] = [];
     for (let next: string[] | undefined = []; next; ) {

@@ -205,18 +205,18 @@ describe('the work of a server that is killed with -9', () => {
     assert.equal(await marksOf(sandboxId), 'bebe');
   });
 
-  it('is gone on with if it is the creation of a sandbox, which gets one instance', () => lost.creationsEndReady());
+  it('a creation whose server is killed with -9 continues, and gets one instance', () => lost.creationsEndReady());
 
-  it('goes on if it is a command, whose sandbox does not become idle before the end, which is recorded', () =>
+  it('a command whose server is killed with -9 continues, and its sandbox does not become idle before the end, which is recorded', () =>
     lost.commandIsRecorded());
 
-  it('does not end in the sandbox if its connection stays open: the control', async () => {
+  it('the work of a server that is killed with -9 does not end in the sandbox if its connection stays open: the control', async () => {
     assert.equal(await marksOf(connectedId), 'b');
     await relay.close();
     await eventually(async () => (await marksOf(connectedId)) === 'be');
   });
 
-  it('is not taken over while the lease of its server is valid: the control', async () => {
+  it('the work of a server that is killed with -9 is not taken over while the lease of its server is valid: the control', async () => {
     await eventually(() => lease.isOverdue());
     assert.deepEqual(await held.statuses(), ['creating', 'creating']);
     assert.equal(await held.watcher(), lease.server);
@@ -243,7 +243,7 @@ describe('a server that stands still for longer than its lease', () => {
     await relay?.close();
   });
 
-  it('loses its run and then its request, and changes nothing when it goes on', async (t) => {
+  it('a server that stands still for longer than its lease loses its run and then its request, and changes nothing when it goes on', async (t) => {
     const { id } = await service.api.readySandbox();
     const [key, heardKey] = [randomUUID(), randomUUID()];
     const first = await beginRun(3, id, key);

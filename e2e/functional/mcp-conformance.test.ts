@@ -78,13 +78,13 @@ describe('the conformance package of the Model Context Protocol', () => {
   const { stdout } = execaSync(process.execPath, [PROGRAM, 'list', '--server']);
   const scenarios = [...stdout.matchAll(/^ {2}- ([\w-]+) \[/gm)].map(([, name = '']) => name);
 
-  it('has the scenarios that are known', () => {
+  it('the conformance package of the Model Context Protocol has the scenarios that are known', () => {
     assert.equal(scenarios.length, 32);
     for (const name of Object.keys(NOT_OFFERED)) assert.ok(scenarios.includes(name), name);
   });
 
   for (const scenario of scenarios.filter((name) => !(name in NOT_OFFERED))) {
-    it(`passes its scenario ${scenario}`, () => {
+    it(`the conformance package of the Model Context Protocol passes its scenario ${scenario}`, () => {
       const checks = checksOf(scenario);
       for (const check of checks) {
         const isExpected = check.status === 'WARNING' && check.id in WARNED;
@@ -94,7 +94,7 @@ describe('the conformance package of the Model Context Protocol', () => {
     });
   }
 
-  it('has no other scenario that fails for another reason', async (context) => {
+  it('the conformance package of the Model Context Protocol has no other scenario that fails for another reason', async (context) => {
     for (const [name, reason] of Object.entries(NOT_OFFERED)) {
       context.diagnostic(`not offered: ${name}: ${reason}`);
       assert.ok(

@@ -34,7 +34,7 @@ for (const [revision, options] of Object.entries({
     const call = async (name: string, args: object): Promise<Answer> =>
       (await client.callTool({ name, arguments: args as Record<string, unknown> })) as Answer;
 
-    it('is served in its own revision, and lists the tools with their schemas', async () => {
+    it(`a client of the revision ${revision} is served in its own revision, and lists the tools with their schemas`, async () => {
       assert.equal(client.getNegotiatedProtocolVersion(), revision);
       const { tools } = await client.listTools();
       const names = tools.map(({ name }) => name);
@@ -43,7 +43,7 @@ for (const [revision, options] of Object.entries({
       for (const { name, outputSchema, description } of tools) assert.ok(outputSchema && description, name);
     });
 
-    it('runs code that keeps its variables, and gets a plot as an image', async () => {
+    it(`a client of the revision ${revision} runs code that keeps its variables, and gets a plot as an image`, async () => {
       const first = await call('run_code', { code: 'x = 20; print("hi")' });
       const { sandboxId, stdout } = first.structuredContent;
       assert.equal(stdout, 'hi\n');
@@ -60,7 +60,7 @@ for (const [revision, options] of Object.entries({
       assert.equal((await call('sandbox_kill', { sandboxId })).structuredContent.sandbox.status, 'destroyed');
     });
 
-    it('uses commands and files of a sandbox', async () => {
+    it(`a client of the revision ${revision} uses commands and files of a sandbox`, async () => {
       const { sandbox } = (await call('sandbox_create', { network: false, metadata: { by: revision } }))
         .structuredContent;
       const sandboxId = sandbox.id;
@@ -96,7 +96,7 @@ for (const [revision, options] of Object.entries({
 }
 
 describe('a session', () => {
-  it('keeps variables and files of calls that name no sandbox, and ends with its sandbox', async () => {
+  it('a session keeps variables and files of calls that name no sandbox, and ends with its sandbox', async () => {
     const headers = { authorization: `Bearer ${service.apiKey}` };
     const transport = new StreamableHTTPClientTransport(new URL(`${service.url}/mcp`), { requestInit: { headers } });
     const client = new Client({ name: 'cloche-test', version: '1' });
@@ -126,7 +126,7 @@ describe('a request of an MCP client', () => {
     await client.close();
   });
 
-  it('reaches no sandbox of another organization', async () => {
+  it('a request of an MCP client reaches no sandbox of another organization', async () => {
     const { id } = await service.api.readySandbox();
     const foreign = await service.createKey({ org: await service.createOrg('mcp-other'), scopes: ['*'] });
     const client = await connect(foreign);

@@ -50,7 +50,7 @@ function assertNear(bytes: number, expected: number, what: string): void {
 }
 
 describe('what a sandbox uses', () => {
-  it('has the processor time that its code used, as the control group counts it', async () => {
+  it('what a sandbox uses has the processor time that its code used, as the control group counts it', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, 'import time');
     const [first, firstMs] = [await useOf(id), groupTimeMs(service, id)];
@@ -68,7 +68,7 @@ describe('what a sandbox uses', () => {
   });
 
   for (const networkPolicy of [{ mode: 'unrestricted' }, { mode: 'allowlist', hosts: ['cloche.test'] }]) {
-    it(`has the bytes that it downloaded with the network ${networkPolicy.mode}`, async () => {
+    it(`what a sandbox uses has the bytes that it downloaded with the network ${networkPolicy.mode}`, async () => {
       const { id } = await service.api.readySandbox({ networkPolicy });
       const { networkBytes: first } = (await metricsOf(id)).now;
       const run = await service.api.run(
@@ -87,7 +87,7 @@ describe('what a sandbox uses', () => {
 });
 
 describe('the metrics of a sandbox', () => {
-  it('show its processor, memory, disk and files, with their limits', async () => {
+  it('the metrics of a sandbox show its processor, memory, disk and files, with their limits', async () => {
     const resources = { cpu: 1, memoryMb: 512, diskMb: 256, pids: 128 };
     const { id } = await service.api.readySandbox({ resources });
     await service.api.run(id, 'import subprocess');
@@ -125,18 +125,22 @@ for n in range(100): open(f"/workspace/{n}", "w").close()`,
     await service.api.delete(`/v1/sandboxes/${id}`);
   });
 
-  it('show its processes where the host can see them', skipUnless('kernel', 'shared'), async () => {
-    const { id } = await service.api.readySandbox();
-    await service.api.run(id, 'import subprocess');
-    const before = (await metricsOf(id)).now.processes ?? assert.fail('not measured');
-    await service.api.run(id, 'started = [subprocess.Popen(["sleep", "600"]) for _ in range(7)]');
-    const more = ((await metricsOf(id)).now.processes ?? 0) - before;
-    assert.ok(more >= 7 && more <= 9, `${more}`);
-    await service.api.delete(`/v1/sandboxes/${id}`);
-  });
+  it(
+    'the metrics of a sandbox show its processes where the host can see them',
+    skipUnless('kernel', 'shared'),
+    async () => {
+      const { id } = await service.api.readySandbox();
+      await service.api.run(id, 'import subprocess');
+      const before = (await metricsOf(id)).now.processes ?? assert.fail('not measured');
+      await service.api.run(id, 'started = [subprocess.Popen(["sleep", "600"]) for _ in range(7)]');
+      const more = ((await metricsOf(id)).now.processes ?? 0) - before;
+      assert.ok(more >= 7 && more <= 9, `${more}`);
+      await service.api.delete(`/v1/sandboxes/${id}`);
+    },
+  );
 
   const kept = sameWithEachRuntime('hostd keeps the samples; the other tests read what it measures');
-  it('have a sample every ten seconds, and end with the sandbox', kept, async () => {
+  it('the metrics of a sandbox have a sample every ten seconds, and end with the sandbox', kept, async () => {
     const { id } = await service.api.readySandbox();
     await eventually(async () => (await metricsOf(id)).samples.length >= 2, { within: 30_000 });
     const { samples, intervalMs } = await metricsOf(id);
@@ -173,7 +177,7 @@ for n in range(100): open(f"/workspace/{n}", "w").close()`,
 });
 
 describe('killing the processes of the host with -9', () => {
-  it('loses nothing that was counted, and the next hostd measures again', async () => {
+  it('killing the processes of the host with -9 loses nothing that was counted, and the next hostd measures again', async () => {
     const { id } = await service.api.readySandbox({ networkPolicy: { mode: 'allowlist', hosts: ['cloche.test'] } });
     await service.api.run(
       id,

@@ -41,7 +41,7 @@ function labelsByMetric(text: string): Map<string, Set<string>> {
 }
 
 describe('the dashboard and the alert rules', () => {
-  it('name only metrics and labels that the service exports', async () => {
+  it('the dashboard and the alert rules name only metrics and labels that the service exports', async () => {
     await useService();
     const metrics = labelsByMetric((await service.api.get('/metrics')).body);
     const wrong: string[] = [];

@@ -31,23 +31,23 @@ print(answer, end="")`;
 }
 
 describe('unrestricted', () => {
-  it('reaches the internet by address and by name', async () => {
+  it('a sandbox with the network policy unrestricted reaches the internet by address and by name', async () => {
     assert.match(await reach(open, `http://${internet.address}:8000/`), /^reached/);
     assert.match(await reach(open, 'http://cloche.test:8000/'), /^reached cloche.test/);
   });
 
-  it('does not reach a private range, which the host itself reaches', async () => {
+  it('a sandbox with the network policy unrestricted does not reach a private range, which the host itself reaches', async () => {
     assert.match(await (await fetch(`http://${internet.privateAddress}:8000/`)).text(), /^reached/);
     assert.match(await reach(open, `http://${internet.privateAddress}:8000/`), /^failed/);
   });
 
-  it("does not reach the host's own addresses, which the host itself reaches", async () => {
+  it("a sandbox with the network policy unrestricted does not reach the host's own addresses, which the host itself reaches", async () => {
     assert.match(await (await fetch(`http://${internet.hostAddress}:8001/`)).text(), /^reached/);
     assert.match(await reach(open, `http://${internet.hostAddress}:8001/`), /^failed/);
     assert.match(await reach(open, `${service.url}/healthz`), /^failed/);
   });
 
-  it('does not reach another sandbox, which is reached from inside itself', async () => {
+  it('a sandbox with the network policy unrestricted does not reach another sandbox, which is reached from inside itself', async () => {
     const other = (await service.api.readySandbox()).id;
     const address = `
 import socket, threading, http.server
@@ -60,7 +60,7 @@ print(mine, end="")`;
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
-  it('has no IPv6', async () => {
+  it('a sandbox with the network policy unrestricted has no IPv6', async () => {
     const run = await service.api.run(
       open,
       'print(open("/proc/net/if_inet6").read() if __import__("os").path.exists("/proc/net/if_inet6") else "", end="")',
@@ -70,7 +70,7 @@ print(mine, end="")`;
 });
 
 describe('deny-all', () => {
-  it('reaches nothing, by address or by name, and does not hang', async () => {
+  it('a sandbox with the network policy deny-all reaches nothing, by address or by name, and does not hang', async () => {
     for (const url of [`http://${internet.address}:8000/`, 'http://cloche.test:8000/']) {
       assert.match(await reach(closed, url), /^failed/);
     }

@@ -64,19 +64,19 @@ function cloche(node: string, args: readonly string[], input = '') {
 const NODES = { 'the Node of the machine': machineNode(), 'the Node of this repository': NODE };
 for (const [name, node] of Object.entries(NODES)) {
   describe(`on ${name}, the packages for npm`, () => {
-    it('run the first program of the README', async () => {
+    it(`on ${name}, the packages for npm run the first program of the README`, async () => {
       const file = await written('first.js', README_PROGRAM);
       const { stdout } = await execa(node, [file], { cwd: app, env, extendEnv: false });
       assert.match(stdout, README_PRINTS);
     });
 
-    it('move files and directories of the disk', async () => {
+    it(`on ${name}, the packages for npm move files and directories of the disk`, async () => {
       const file = await written('disk.js', DISK_PROGRAM);
       const { stdout } = await execa(node, [file], { cwd: app, env, extendEnv: false });
       assert.equal(stdout, 'from the disk\npacked\nsucceeded packed');
     });
 
-    it('run code, commands, copies and shells from the command line', async () => {
+    it(`on ${name}, the packages for npm run code, commands, copies and shells from the command line`, async () => {
       const run = await cloche(node, ['run', '-c', 'print("hello from a sandbox")']);
       assert.deepEqual([run.exitCode, run.stdout], [0, 'hello from a sandbox'], run.stderr);
       const { stdout: id } = await cloche(node, ['sandbox', 'create', '--ttl', '5m']);
@@ -88,7 +88,7 @@ for (const [name, node] of Object.entries(NODES)) {
       await cloche(node, ['sandbox', 'kill', id]);
     });
 
-    it('have help for every command, and say where to run those for a host', async () => {
+    it(`on ${name}, the packages for npm have help for every command, and say where to run those for a host`, async () => {
       const help = await cloche(node, ['--help']);
       for (const name of ['run', 'admin', 'start']) assert.match(help.stdout, new RegExp(`^ {2}${name} `, 'm'));
       for (const args of [['doctor'], ['start'], ['migrate'], ['admin', 'key', 'create', '--scopes', '*']]) {
@@ -180,7 +180,9 @@ async function problemsOf(folder: string, programs: Readonly<Record<string, stri
 describe('the packages for npm', () => {
   const others = otherRuntimes();
   for (const name of ['bun', 'deno'] as const) {
-    it(`run the first program of the README on ${name}`, { skip: 'missing' in others && others.missing }, async () => {
+    it(`the packages for npm run the first program of the README on ${name}`, {
+      skip: 'missing' in others && others.missing,
+    }, async () => {
       assert.ok('bin' in others);
       const file = await written(`first-${name}.js`, README_PROGRAM);
       const args = name === 'deno' ? ['run', '--allow-all', '--no-prompt', file] : ['run', file];
@@ -189,7 +191,7 @@ describe('the packages for npm', () => {
     });
   }
 
-  it('have types that a stranger’s compiler takes, in Node and with a bundler', async () => {
+  it('the packages for npm have types that a stranger’s compiler takes, in Node and with a bundler', async () => {
     const folder = join(app, 'typed');
     mkdirSync(folder);
     writeFileSync(join(folder, 'first.ts'), README_PROGRAM);
@@ -257,7 +259,7 @@ describe('the packages for npm', () => {
     }
   });
 
-  it('are what the first run of the README installs and uses, line by line', async () => {
+  it('the packages for npm are what the first run of the README installs and uses, line by line', async () => {
     const checkout = join(dirname(app), 'checkout');
     mkdirSync(checkout);
     symlinkSync(resolve('node_modules'), join(checkout, 'node_modules'));
@@ -290,7 +292,7 @@ describe('the packages for npm', () => {
     assert.match(stdout, /^hello from a sandbox\n.*"value":"2".*mean +2\.0.*^0\n1\n2$/ms);
   });
 
-  it('start the command line in little more processor time than Node itself', async () => {
+  it('the packages for npm start the command line in little more processor time than Node itself', async () => {
     const { version } = JSON.parse(readFileSync(join(app, 'node_modules/cloche/package.json'), 'utf8'));
     assert.equal(version, VERSION);
     assert.equal((await cloche(NODE, ['--version'])).stdout, VERSION);

@@ -25,19 +25,19 @@ describe('what a run prints', () => {
     assert.match(run.stderr, /worse/);
   });
 
-  it('can be written through /dev/stdout, as shell scripts do', async () => {
+  it('what a run prints can be written through /dev/stdout, as shell scripts do', async () => {
     const run = await service.api.run(sandboxId, '!echo through > /dev/stdout');
     assert.match(run.stdout, /through/);
   });
 
-  it('becomes valid UTF-8 when it is binary', async () => {
+  it('what a run prints becomes valid UTF-8 when it is binary', async () => {
     const run = await service.api.run(sandboxId, 'import os\nos.write(1, bytes(range(256)))\nNone');
     assert.equal(run.error, undefined);
     assert.match(run.stdout, /ABC/);
     assert.ok(run.stdout.includes('\ufffd'));
   });
 
-  it('keeps characters whole that are written in pieces', async () => {
+  it('what a run prints keeps characters whole that are written in pieces', async () => {
     const run = await service.api.run(
       sandboxId,
       'import os, time\nfor b in "日本".encode():\n    os.write(1, bytes([b])); time.sleep(0.01)\nNone',
@@ -46,7 +46,7 @@ describe('what a run prints', () => {
   });
 
   const cut = sameWithEachRuntime('the agent cuts it, and the memory of the server is measured');
-  it('of 50 MB is cut at the bound, says so, and does not grow the server', cut, async () => {
+  it('output of 50 MB is cut at the bound, says so, and does not grow the server', cut, async () => {
     const before = residentBytes(service.pid('server'));
     const run = await service.api.run(
       sandboxId,
@@ -63,7 +63,7 @@ describe('what a run prints', () => {
     assert.equal((await service.api.run(sandboxId, '1')).outputs[0]?.value, '1');
   });
 
-  it('does not leak from a background process into a later run', async () => {
+  it('what a run prints does not leak from a background process into a later run', async () => {
     await service.api.run(sandboxId, 'import subprocess; subprocess.Popen("sleep 0.5; echo leaked", shell=True); None');
     const run = await service.api.run(sandboxId, '"clean"');
     assert.equal(run.stdout, '');
@@ -71,7 +71,7 @@ describe('what a run prints', () => {
 });
 
 describe('standard input', () => {
-  it('is empty in all languages', async () => {
+  it('standard input is empty in all languages', async () => {
     const python = await service.api.run(sandboxId, 'input()');
     assert.equal(python.error?.name, 'EOFError');
     const shell = await service.api.run(sandboxId, '!cat; echo ended');
@@ -86,7 +86,7 @@ describe('standard input', () => {
 });
 
 describe('a kernel that dies', () => {
-  it('ends the run with KernelDiedError, and the next one has a fresh kernel and says so', async () => {
+  it('a kernel that dies ends the run with KernelDiedError, and the next one has a fresh kernel and says so', async () => {
     const died = await service.api.run(sandboxId, 'import os; os.kill(os.getpid(), 9)');
     assert.equal(died.error?.name, 'KernelDiedError');
     const next = await service.api.run(sandboxId, '1 + 1');
@@ -97,7 +97,7 @@ describe('a kernel that dies', () => {
 });
 
 describe('memory', () => {
-  it('that runs out ends that run with OutOfMemoryError while another context goes on', async () => {
+  it('memory that runs out ends that run with OutOfMemoryError while another context goes on', async () => {
     const small = (await service.api.readySandbox({ resources: { memoryMb: 512 } })).id;
     const contexts = `/v1/sandboxes/${small}/code/contexts`;
     const [bomb, other] = await Promise.all(

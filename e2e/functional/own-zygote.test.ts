@@ -30,7 +30,7 @@ before(async () => {
 after(() => service?.close());
 
 describe('a zygote of the sandbox’s own', forkedWithin, () => {
-  it('gives a context with a table in a third of the time that a kernel takes that is started', async () => {
+  it('a zygote of the sandbox’s own gives a context with a table in a third of the time that a kernel takes that is started', async () => {
     // Python reads this variable only when it starts, so an interpreter that was started before would ignore it.
     const { id: slow } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '1' } });
     await forkedContext(service, sandboxId);
@@ -47,7 +47,7 @@ describe('a zygote of the sandbox’s own', forkedWithin, () => {
     assert.ok(least(0) * 3 < least(1), JSON.stringify(times));
   });
 
-  it('that its user kills costs no context', async () => {
+  it('a zygote of the sandbox’s own that its user kills costs no context', async () => {
     const id = sandboxId;
     const contextId = await forkedContext(service, id);
     const [zygote = '', ...others] = (await service.api.run(id, ZYGOTES, { contextId })).stdout.trim().split(' ');
@@ -63,14 +63,14 @@ describe('a zygote of the sandbox’s own', forkedWithin, () => {
     assert.ok(now !== '' && now !== zygote);
   });
 
-  it('does not exist where memory is short', async () => {
+  it('a zygote of the sandbox’s own does not exist where memory is short', async () => {
     const { id } = await service.api.readySandbox({ resources: { memoryMb: 512 } });
     assert.equal((await service.api.run(id, ZYGOTES)).stdout, '\n');
     await eventually(async () => (await service.api.run(id, 'import pandas; pandas.__name__')).error === undefined);
     assert.equal((await service.api.run(id, ZYGOTES)).stdout, '\n');
   });
 
-  it('takes no memory from a program that needs it', async () => {
+  it('a zygote of the sandbox’s own takes no memory from a program that needs it', async () => {
     const { id } = await service.api.readySandbox({ resources: { memoryMb: 1024 } });
     const contextId = await forkedContext(service, id);
     assert.notEqual((await service.api.run(id, ZYGOTES, { contextId })).stdout, '\n');

@@ -107,7 +107,7 @@ async function refused(): Promise<number> {
 }
 
 describe('in a browser, a preview', () => {
-  it('waits on its page until something listens, then shows a page with a WebSocket and takes a form', async () => {
+  it('in a browser, a preview waits on its page until something listens, then shows a page with a WebSocket and takes a form', async () => {
     const { url, link } = await openPreview(8000);
     await inPage(async (page) => {
       assert.equal((await page.goto(link))?.status(), 502);
@@ -125,7 +125,7 @@ describe('in a browser, a preview', () => {
     });
   });
 
-  it('is open only to holders of its link, and its cookie is out of reach for scripts and other previews', async () => {
+  it('in a browser, a preview is open only to holders of its link, and its cookie is out of reach for scripts and other previews', async () => {
     const { url, link } = await openPreview(8000);
     const other = await openPreview(8000);
     await inPage(async (page) => {
@@ -145,7 +145,7 @@ describe('in a browser, a preview', () => {
     });
   });
 
-  it('is opened by a link of another preview, but not in a frame of it, although the browser has the cookie', async () => {
+  it('in a browser, a preview is opened by a link of another preview, but not in a frame of it, although the browser has the cookie', async () => {
     const { url, link } = await openPreview(8000);
     const other = await openPreview(8000);
     await inPage(async (page) => {
@@ -196,7 +196,7 @@ threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8002), Clear).serve
     });
   });
 
-  it('shows a dev server whose pages update in place when a file changes', async () => {
+  it('in a browser, a preview shows a dev server whose pages update in place when a file changes', async () => {
     const source = (text: string) =>
       `export const show = () => { document.querySelector('h1').textContent = '${text}'; };`;
     await unpackPackages('vite', 'site/node_modules');

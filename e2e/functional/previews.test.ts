@@ -130,7 +130,7 @@ describe('a preview of a sandbox without network', () => {
   });
 
   const carried = sameWithEachRuntime('the memory of the server, which other tests reach through each runtime');
-  it('carries 100 MB both ways in constant memory', carried, async () => {
+  it('a preview of a sandbox without network carries 100 MB both ways in constant memory', carried, async () => {
     const run = await service.api.run(sandboxId, PYTHON_SERVER);
     assert.equal(run.error, undefined);
     const preview = await openPreview(8000);
@@ -162,7 +162,7 @@ describe('a preview of a sandbox without network', () => {
     assert.ok(most - before < size * 0.75, `the server grew by ${Math.round((most - before) / MIB)} MiB`);
   });
 
-  it('streams events as they happen, and a WebSocket both ways', async () => {
+  it('a preview of a sandbox without network streams events as they happen, and a WebSocket both ways', async () => {
     const preview = await openPreview(8001);
     const events = ask(preview, '/events');
     events.sent.end();
@@ -189,7 +189,7 @@ describe('a preview of a sandbox without network', () => {
     assert.equal((await read(preview)).status, 404);
   });
 
-  it('outlives a restart of the server', async () => {
+  it('a preview of a sandbox without network outlives a restart of the server', async () => {
     const preview = await openPreview(8001);
     await service.restart('server');
     assert.equal((await read(preview)).text, 'node says GET /');

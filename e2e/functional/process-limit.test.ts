@@ -39,7 +39,7 @@ try:
 except OSError as error: print(error)`;
 
   for (const language of LANGUAGES) {
-    it(`opens no context of ${language}, and says that the processes are used up`, async () => {
+    it(`a sandbox that has no process left opens no context of ${language}, and says that the processes are used up`, async () => {
       const { status, body } = await service.api.post(contexts(id), { language });
       assert.deepEqual([status, body.error?.code], [429, 'quota_exceeded']);
       assert.deepEqual(body.error.details, { quota: 'resources.pids', limit: PIDS, used: PIDS });
@@ -47,13 +47,13 @@ except OSError as error: print(error)`;
     });
   }
 
-  it('starts no command, and says why', async () => {
+  it('a sandbox that has no process left starts no command, and says why', async () => {
     const { body } = await start(id);
     assert.deepEqual([body.command.status, body.command.exitCode], ['failed', 126]);
     assert.match(body.command.stderr, /^true: .*resources\.pids.*\n$/);
   });
 
-  it('gives a context whose kernel has died no other one, by a named error without a traceback of the service', async () => {
+  it('a sandbox that has no process left gives a context whose kernel has died no other kernel, by a named error without a traceback of the service', async () => {
     // The kernel that ends frees room for one process, which the other context takes.
     await service.api.run(id, 'import os; os._exit(1)', { contextId: dying });
     await service.api.run(id, 'held.append(subprocess.Popen(["sleep", "600"]))', { contextId: holder });
@@ -62,7 +62,7 @@ except OSError as error: print(error)`;
     assert.match(error?.message ?? '', /resources\.pids/);
   });
 
-  it('keeps the context that holds the processes, with its variables', async () => {
+  it('a sandbox that has no process left keeps the context that holds the processes, with its variables', async () => {
     const { stdout } = await service.api.run(id, 'print(all(p.poll() is None for p in held))', { contextId: holder });
     assert.equal(stdout, 'True\n');
     await service.api.run(id, 'for p in held: p.kill(); p.wait()', { contextId: holder });
@@ -95,7 +95,7 @@ for _ in range(${free}):
   }
 
   for (const language of ['python', 'javascript']) {
-    it(`opens a context of ${language} or soon says why not`, async (t) => {
+    it(`a sandbox with few processes left opens a context of ${language} or soon says why not`, async (t) => {
       const seen: string[] = [];
       for (let free = 1; free <= AMPLE; free += 1) {
         await leave(free);
@@ -112,7 +112,7 @@ for _ in range(${free}):
     });
   }
 
-  it('runs a command or says why not', async (t) => {
+  it('a sandbox with few processes left runs a command or says why not', async (t) => {
     const seen: string[] = [];
     for (let free = 1; free <= 4; free += 1) {
       await leave(free);
@@ -125,14 +125,14 @@ for _ in range(${free}):
     assert.equal(seen.at(-1), 'exited 0');
   });
 
-  it('keeps those that hold the others', async () => {
+  it('a sandbox with few processes left keeps those that hold the others', async () => {
     const { stdout } = await service.api.run(id, 'print(all(p.poll() is None for p in held))', { contextId: holder });
     assert.equal(stdout, 'True\n');
   });
 });
 
 describe('a sandbox that uses more than half of its processes', skipUnless('kernel', 'shared'), () => {
-  it('keeps its commands, and what they started in sessions of their own, when a context ends', async () => {
+  it('a sandbox that uses more than half of its processes keeps its commands, and what they started in sessions of their own, when a context ends', async () => {
     const { id } = await service.api.readySandbox({ resources: { pids: PIDS } });
     const many = `for n in $(seq ${PIDS / 2}); do setsid sleep 600 & done; wait`;
     const commands = `/v1/sandboxes/${id}/commands`;
@@ -213,7 +213,7 @@ describe('a program that has taken all processes of a sandbox', skipUnless('kern
   }
 
   for (const [name, end] of Object.entries(ENDS)) {
-    it(`is ended by ${name}, and then a context opens`, async () => {
+    it(`a program that has taken all processes of a sandbox is ended by ${name}, and then a context opens`, async () => {
       const pid = await fill();
       assert.equal((await run(pid, { command: ['true'] })).exitCode, 126);
       const command = await run(pid, end);
@@ -228,7 +228,7 @@ describe('a program that has taken all processes of a sandbox', skipUnless('kern
     });
   }
 
-  it('leaves the reserve to its owner, one command after another', async () => {
+  it('a program that has taken all processes of a sandbox leaves the reserve to its owner, one command after another', async () => {
     const pid = await fill();
     for (const command of REFUSED) assert.equal((await run(pid, { command })).exitCode, 126, command.join(' '));
     const asked = Array.from({ length: 4 }, () => run(pid, { command: ['id', '-un'], user: 'root' }));

@@ -57,7 +57,7 @@ async function pulled(image: Partial<ImagePull> & Pick<ImagePull, 'reference'>, 
 }
 
 describe('an image of docker-registry', () => {
-  it('is pulled by its tag and by its digest, with layers of gzip, of zstd, and plain ones', async () => {
+  it('an image of docker-registry is pulled by its tag and by its digest, with layers of gzip, of zstd, and plain ones', async () => {
     for (const compression of ['gzip', 'zstd', 'none'] as const) {
       const digest = await registry.push('team/app', compression, imageOf(compression, { compression }));
       assert.equal(await pulled({ reference: compression }), `${compression} lower hi`);
@@ -67,7 +67,7 @@ describe('an image of docker-registry', () => {
     }
   });
 
-  it('is the one for this platform, of an index', async () => {
+  it('an image of docker-registry is the one for this platform, of an index', async () => {
     const platforms = ['linux/s390x', ownPlatform(), 'unknown/unknown'];
     const digest = await registry.push('team/app', 'index', imageOf('mine'), platforms);
     assert.equal(await pulled({ reference: 'index' }), 'mine lower hi');
@@ -78,7 +78,7 @@ describe('an image of docker-registry', () => {
     });
   });
 
-  it('has a layer that it names twice', async () => {
+  it('an image of docker-registry has a layer that it names twice', async () => {
     const layer = tarOf([{ name: 'file', content: 'twice' }]);
     await registry.push(
       'team/app',
@@ -88,7 +88,7 @@ describe('an image of docker-registry', () => {
     assert.equal(await pulled({ reference: 'twice' }), 'twice lower hi');
   });
 
-  it('is not there by another tag, digest or name, which says so', async () => {
+  it('an image of docker-registry is not found by another tag, digest or name, and the error says so', async () => {
     const missing = /registry has no such image of .*\(404\): .*(unknown|not found|known)/;
     await assert.rejects(pulled({ reference: 'absent' }), { code: 'bad_image', message: missing });
     await assert.rejects(pulled({ reference: `sha256:${'0'.repeat(64)}` }), { code: 'bad_image', message: missing });
@@ -97,7 +97,7 @@ describe('an image of docker-registry', () => {
     await assert.rejects(resolveImage(client, 'absent'), { message: /no such image/ });
   });
 
-  it('is pulled with the account of the registry, and not without it', async () => {
+  it('an image of docker-registry is pulled with the account of the registry, and not without it', async () => {
     await locked.push('team/app', 'private', imageOf('private'));
     const image = { registry: `127.0.0.1:${PORT + 1}`, reference: 'private' };
     assert.equal(await pulled({ ...image, username: 'me' }, PASSWORD), 'private lower hi');
@@ -107,7 +107,7 @@ describe('an image of docker-registry', () => {
     });
   });
 
-  it('is not pulled from a registry whose certificate is not trusted, at once', async () => {
+  it('an image of docker-registry is not pulled from a registry whose certificate is not trusted, at once', async () => {
     const unknown = { ...authority, certFile: authority.unknownCertFile };
     await using foreign = await DockerRegistry.start({
       ...unknown,

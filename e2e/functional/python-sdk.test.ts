@@ -21,7 +21,7 @@ describe('the SDK for Python', { skip }, () => {
   });
   after(() => service.close());
 
-  it('does with a service what its tests and the examples of its documentation say', async (context) => {
+  it('the SDK for Python does with a service what its tests and the examples of its documentation say', async (context) => {
     const env = {
       PATH: process.env.PATH,
       HOME: '/nonexistent',
@@ -39,7 +39,7 @@ describe('the SDK for Python', { skip }, () => {
     }
   });
 
-  it('does what its README says when its wheel is installed into an empty environment', () => {
+  it('the SDK for Python does what its README says when its wheel is installed into an empty environment', () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-python-wheel-'));
     try {
       const { wheel } = buildPythonPackage(folder);

@@ -71,7 +71,7 @@ const kept = sameWithEachRuntime('the server counts the records of its database'
 
 describe('a limit of 10 live sandboxes', () => {
   it(
-    'holds although the server is killed with -9 in 100 simultaneous creations, and no place is lost',
+    'a limit of 10 live sandboxes holds although the server is killed with -9 in 100 simultaneous creations, and no place is lost',
     kept,
     async () => {
       for (const killAfterMs of [5, 25, 80]) {

@@ -79,7 +79,7 @@ async function outputIn(template: string, command: string): Promise<string | und
 const statuses = ({ steps }: TemplateBuild) => steps.map(({ status }) => status);
 
 describe('an image of a registry', () => {
-  it('is the root of a version, and is downloaded again only when its tag names another', async () => {
+  it('an image of a registry is the root of a version, and is downloaded again only when its tag names another', async () => {
     await registry.push('team/app', '1', imageOf({ name: 'file', content: 'first' }));
     const from = { image: `${REGISTRY}/team/app:1`, caCertificates: internet.authority.root };
     const recipe: TemplateRecipe = { from, setup: [{ run: 'echo "$GREETING $(cat /file)" > /greeting' }] };
@@ -109,7 +109,7 @@ describe('an image of a registry', () => {
     assert.equal(await outputIn('pinned', 'cat /greeting'), 'hi second\n');
   });
 
-  it('has a name without a registry, and is downloaded under the policy of the recipe', async () => {
+  it('an image of a registry has a name without a registry, and is downloaded under the policy of the recipe', async () => {
     await registry.push('library/small', 'latest', imageOf({ name: 'file', content: 'small' }));
     // These are for programs of the image, and would break the program that downloads it.
     const env = { NODE_OPTIONS: '--no-such-option', NODE_EXTRA_CA_CERTS: '/none', NODE_TLS_REJECT_UNAUTHORIZED: '0' };
@@ -123,7 +123,7 @@ describe('an image of a registry', () => {
     }
   });
 
-  it('is not there, or the registry is not, and the build says so', async () => {
+  it('a build says that its image or registry does not exist', async () => {
     const { root: caCertificates } = internet.authority;
     const cases: readonly [image: string, message: RegExp][] = [
       ['absent', /no such image of cloche\.test:5000\/library\/absent \(404\)/],
@@ -143,7 +143,7 @@ describe('an image of a registry', () => {
 });
 
 describe('a private image', () => {
-  it('is downloaded with an account whose password the sandbox does not have', async () => {
+  it('a private image is downloaded with an account whose password the sandbox does not have', async () => {
     await locked.push('team/secret', '1', imageOf({ name: 'file', content: 'private' }));
     const image = `${PRIVATE}/team/secret:1`;
     const secretId = await createSecret(['cloche.test']);
@@ -166,7 +166,7 @@ describe('a private image', () => {
     assert.match(without.error?.message ?? '', /does not exist, or needs from\.credentials \(401\)/);
   });
 
-  it('is what FROM of a Dockerfile starts from', async () => {
+  it('a private image is what FROM of a Dockerfile starts from', async () => {
     const config = {
       Env: ['PATH=/opt/app/bin:/bin', 'APP=/srv/app'],
       WorkingDir: '/srv',
@@ -203,7 +203,7 @@ describe('a private image', () => {
     assert.match(made ?? '', /^me \/srv\/app\/home \/srv 1000 private triggered hello .*x.*\nhello\n$/);
   });
 
-  it('is downloaded for E2B’s clients, which give the account with the image', async () => {
+  it('a private image is downloaded for E2B’s clients, which give the account with the image', async () => {
     await locked.push('team/e2b', '1', imageOf({ name: 'file', content: 'private' }));
     const build = (password: string, line: string) => {
       const template = Template().fromImage(`${PRIVATE}/team/e2b:1`, { username: 'me', password });
@@ -220,7 +220,7 @@ describe('a private image', () => {
     );
   });
 
-  it('needs a secret that exists', async () => {
+  it('a private image needs a secret that exists', async () => {
     const secretId = await createSecret(['cloche.test']);
     await service.api.request('DELETE', `/v1/secrets/${secretId}`);
     const from = { image: `${PRIVATE}/team/secret:1`, credentials: { username: 'me', secretId } };

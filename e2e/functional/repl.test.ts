@@ -26,7 +26,7 @@ async function session(args: readonly string[], use: (terminal: TerminalProcess)
 }
 
 describe('cloche repl', () => {
-  it('runs each line with the variables of earlier ones, a block after an empty line, and ends its sandbox', async () => {
+  it('cloche repl runs each line with the variables of earlier ones, a block after an empty line, and ends its sandbox', async () => {
     const before = (await service.api.get('/v1/sandboxes')).body.data.length;
     const text = await session([], async (terminal) => {
       await terminal.shows('>>> ', AMPLE_MS);
@@ -52,7 +52,7 @@ describe('cloche repl', () => {
     assert.equal((await service.api.get('/v1/sandboxes')).body.data.length, before);
   });
 
-  it('speaks TypeScript in a sandbox that a short id names, and leaves it alive', async () => {
+  it('cloche repl speaks TypeScript in a sandbox that a short id names, and leaves it alive', async () => {
     const { id } = await service.api.readySandbox();
     await session([id.slice(4, 16), '--language', 'typescript'], async (terminal) => {
       await terminal.shows('> ', AMPLE_MS);

@@ -64,7 +64,7 @@ describe('killing the server with -9', () => {
     await api.delete(`/v1/sandboxes/${id}`);
   });
 
-  it('in mid-creation never leaves a second sandbox for one key', async () => {
+  it('a kill of the server with -9 in mid-creation never leaves a second sandbox for one key', async () => {
     const { api } = running();
     // Objects that the first sandbox adds to the host stay.
     const { id } = await api.readySandbox();
@@ -96,7 +96,7 @@ describe('killing the server with -9', () => {
     assert.deepEqual(left(), []);
   });
 
-  it('does not postpone an expiry that fell due meanwhile', kept, async () => {
+  it('killing the server with -9 does not postpone an expiry that fell due meanwhile', kept, async () => {
     const { api } = running();
     const startedAt = performance.now();
     const other = (await api.readySandbox()).id;
@@ -115,7 +115,7 @@ describe('killing the server with -9', () => {
 });
 
 describe('killing hostd with -9', () => {
-  it('leaves sandboxes running, and the next hostd stops them', async () => {
+  it('killing hostd with -9 leaves sandboxes running, and the next hostd stops them', async () => {
     const { api } = running();
     const { id } = await api.readySandbox();
     await api.run(id, 'kept = 1');
@@ -128,7 +128,7 @@ describe('killing hostd with -9', () => {
     assert.equal((await api.delete(`/v1/sandboxes/${id}`)).body.sandbox.status, 'destroyed');
   });
 
-  it('makes creations unavailable or wait, and nothing is left half made', async () => {
+  it('killing hostd with -9 makes creations unavailable or wait, and nothing is left half made', async () => {
     const { api } = running();
     await running().kill('hostd');
     const created = await api.post('/v1/sandboxes', {});
@@ -143,7 +143,7 @@ describe('killing hostd with -9', () => {
 });
 
 describe('an instance that is lost', () => {
-  it('makes its sandbox destroyed with platform_cleanup', async () => {
+  it('an instance that is lost makes its sandbox destroyed with platform_cleanup', async () => {
     const { api } = running();
     const { id } = await api.readySandbox();
     await running().killInstance(id);

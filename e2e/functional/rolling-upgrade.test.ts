@@ -107,7 +107,7 @@ async function follow(sandbox: Sandbox): Promise<string> {
 }
 
 describe('an upgrade of three servers, hostd and egress by one release, and back', () => {
-  it('fails no request, and keeps sandboxes with their variables and commands', async () => {
+  it('an upgrade of three servers, hostd and egress by one release, and back fails no request, and keeps sandboxes with their variables and commands', async () => {
     const create = () => createSandbox(cloche);
     const live = await Promise.all(Array.from({ length: LIVE_SANDBOXES }, create));
     for (const [index, sandbox] of live.entries()) await sandbox.run(`kept = ${index}`);

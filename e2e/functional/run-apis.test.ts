@@ -46,7 +46,7 @@ async function leaveAfter(ms: number, path: string, body: object): Promise<void>
 const liveSandboxes = async () => (await service.api.get('/v1/sandboxes')).body.data;
 
 describe('SandboxFusion', () => {
-  it('serves its own Python client', async (t) => {
+  it('SandboxFusion serves its own Python client', async (t) => {
     const packages = findPythonPackages();
     assert.ok(packages, 'no python-node template is built');
     const { host } = new URL(service.url);
@@ -67,7 +67,7 @@ describe('SandboxFusion', () => {
 });
 
 describe('a client of a run API that leaves', () => {
-  it('leaves no sandbox behind, whenever it leaves', async () => {
+  it('a client of a run API that leaves leaves no sandbox behind, whenever it leaves', async () => {
     const body = { code: 'import time; time.sleep(60)', language: 'python', run_timeout: 300 };
     const before = (await liveSandboxes()).length;
     for (let ms = 0; ms < 40; ms += 2) await leaveAfter(ms, '/sandbox-fusion/run_code', body);
@@ -79,7 +79,7 @@ describe('Piston', () => {
   // The usual limit of three seconds is short for a busy machine.
   const execute = (body: object) => send('/piston/api/v2/execute', { run_timeout: 60_000, ...body });
 
-  it('lists its runtimes and runs each in the version that it lists', async () => {
+  it('Piston lists its runtimes and runs each in the version that it lists', async () => {
     const { body: runtimes } = await send('/piston/api/v2/runtimes');
     const languages = runtimes.map(({ language }: { language: string }) => language);
     assert.deepEqual(languages, ['python', 'javascript', 'typescript', 'bash']);
@@ -105,7 +105,7 @@ describe('Piston', () => {
     });
   });
 
-  it('takes several files, in their encodings, and the first one is the program', async () => {
+  it('Piston takes several files, in their encodings, and the first one is the program', async () => {
     const { body } = await execute({
       language: 'javascript',
       version: '*',
@@ -125,7 +125,7 @@ describe('Piston', () => {
     assert.equal(body.run.output.length, '42\nlate\n'.length);
   });
 
-  it('ends a program at its time limit with SIGKILL', async () => {
+  it('Piston ends a program at its time limit with SIGKILL', async () => {
     const { body } = await execute({
       language: 'bash',
       version: '5.x',
@@ -136,7 +136,7 @@ describe('Piston', () => {
     assert.deepEqual([body.run.stdout, body.run.code, body.run.signal], ['begun\n', null, 'SIGKILL']);
   });
 
-  it('runs a program whose optional fields are null or empty, as its clients write them', async () => {
+  it('Piston runs a program whose optional fields are null or empty, as its clients write them', async () => {
     for (const empty of [null, ''] as const) {
       const { status, body } = await send('/piston/api/v2/execute', {
         language: 'bash',
@@ -152,7 +152,7 @@ describe('Piston', () => {
     }
   });
 
-  it('refuses unknown languages, versions and bodies in its own form', async () => {
+  it('Piston refuses unknown languages, versions and bodies in its own form', async () => {
     const file = [{ content: '1' }];
     for (const [body, message] of [
       [{ language: 'cobol', version: '*', files: file }, /cobol runtime is unknown; use python/],
@@ -166,7 +166,7 @@ describe('Piston', () => {
     }
   });
 
-  it('gives programs no network', async () => {
+  it('Piston gives programs no network', async () => {
     const { body } = await execute({
       language: 'bash',
       version: '*',
@@ -179,7 +179,7 @@ describe('Piston', () => {
 describe('Dify’s sandbox', () => {
   const run = (body: object) => send('/dify/v1/sandbox/run', body);
 
-  it('runs Python and JavaScript, with a network only on request', async () => {
+  it('Dify’s sandbox runs Python and JavaScript, with a network only on request', async () => {
     assert.deepEqual((await send('/dify/health')).body, 'ok');
     const { status, body } = await run({
       language: 'python3',
@@ -194,7 +194,7 @@ describe('Dify’s sandbox', () => {
     assert.equal((await run({ language: 'nodejs', code: links, enable_network: true })).body.data.stdout, '2\n');
   });
 
-  it('reports a failed program with its exit code, and refusals in its own form', async () => {
+  it('Dify’s sandbox reports a failed program with its exit code, and refusals in its own form', async () => {
     const { body } = await run({ language: 'python3', code: '1 / 0' });
     assert.equal(body.data.exit_code, 1);
     assert.match(body.data.error, /^process exited with code 1\nTraceback.*ZeroDivisionError/s);
@@ -212,7 +212,7 @@ describe('every run API', () => {
     '/sandbox-fusion/run_code': { language: 'python', code: 'print(1)' },
   };
 
-  it('refuses requests without a key, with a wrong one, and with one that may not create sandboxes', async () => {
+  it('every run API refuses requests without a key, with a wrong one, and with one that may not create sandboxes', async () => {
     const reading = await service.createKey({ scopes: ['sandbox:read'] });
     for (const [path, body] of Object.entries(requests)) {
       assert.equal((await send(path, body, { 'x-api-key': '' })).status, 401, path);
@@ -222,7 +222,7 @@ describe('every run API', () => {
     }
   });
 
-  it('holds to the quota of the key’s project, and says when to try again', async () => {
+  it('every run API holds to the quota of the key’s project, and says when to try again', async () => {
     const org = await service.createOrg('run-apis');
     const key = await service.createKey({ org, scopes: ['*'] });
     const api = new Api(service.url, key);
@@ -236,7 +236,7 @@ describe('every run API', () => {
     assert.deepEqual((await api.get('/v1/sandboxes')).body.data.length, 1);
   });
 
-  it('leaves no sandbox, also when its client goes away', async () => {
+  it('every run API leaves no sandbox, also when its client goes away', async () => {
     const code = 'import time; time.sleep(600)';
     const lasting = {
       '/dify/v1/sandbox/run': { language: 'python3', code },
@@ -260,7 +260,7 @@ describe('every run API', () => {
     }
   });
 
-  it('refuses a body that is too large', async () => {
+  it('every run API refuses a body that is too large', async () => {
     const code = 'x'.repeat(17 * 1024 * 1024);
     const { status } = await send('/sandbox-fusion/run_code', { language: 'python', code });
     assert.equal(status, 413);

@@ -11,7 +11,7 @@ const RUNTIMES = ['crun', 'runc', ...(existsSync(runsc) ? ['runsc'] : [])];
 
 describe('CLOCHE_OCI_RUNTIME', () => {
   for (const runtime of RUNTIMES) {
-    it(`selects the runtime of containers: ${runtime}`, async () => {
+    it(`CLOCHE_OCI_RUNTIME selects the runtime of containers: ${runtime}`, async () => {
       await using service = await disposable(runtime);
       const { id } = await service.api.readySandbox({ networkPolicy: { mode: 'deny-all' } });
       const { stdout } = await service.api.run(id, 'print(open("/proc/version").read())');
@@ -22,7 +22,7 @@ describe('CLOCHE_OCI_RUNTIME', () => {
     });
   }
 
-  it('that names a runtime which this host lacks launches nothing, not even with another runtime', async () => {
+  it('CLOCHE_OCI_RUNTIME that names a runtime which this host lacks launches nothing, not even with another runtime', async () => {
     await using service = await disposable('nosuchruntime');
     const { sandbox } = (await service.api.post('/v1/sandboxes')).body;
     const got = await service.api.get(`/v1/sandboxes/${sandbox.id}?waitFor=ready&waitMs=30000`);

@@ -15,7 +15,7 @@ after(() => service.close());
 const get = async (id: string): Promise<Sandbox> => (await service.api.get(`/v1/sandboxes/${id}`)).body.sandbox;
 
 describe('creating a sandbox', () => {
-  it('answers 201 with a creating sandbox of the documented fields', async () => {
+  it('creating a sandbox answers 201 with a creating sandbox of the documented fields', async () => {
     const { status, body } = await service.api.post('/v1/sandboxes', { metadata: { team: 'a' }, ttlMs: 60_000 });
     const { sandbox } = body as { sandbox: Sandbox };
     assert.equal(status, 201);
@@ -34,14 +34,14 @@ describe('creating a sandbox', () => {
     await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
   });
 
-  it('needs no body, no header and no key', async () => {
+  it('creating a sandbox needs no body, no header and no key', async () => {
     const { status, body } = await service.api.request('POST', '/v1/sandboxes');
     assert.equal(status, 201);
     assert.equal(body.sandbox.ttlMs, 3_600_000);
     await service.api.delete(`/v1/sandboxes/${body.sandbox.id}`);
   });
 
-  it('takes runs while it is creating: they wait for it', async () => {
+  it('a sandbox takes runs while it is creating: they wait for it', async () => {
     const { body } = await service.api.post('/v1/sandboxes', {});
     const run = await service.api.run(body.sandbox.id, '6 * 7');
     assert.equal(run.outputs[0]?.value, '42');
@@ -63,7 +63,7 @@ describe('creating a sandbox', () => {
     await service.api.delete(`/v1/sandboxes/${body.sandbox.id}`);
   });
 
-  it('has the variables of its template, and trusts what the host trusts', async () => {
+  it('a new sandbox has the variables of its template, and trusts what the host trusts', async () => {
     const sandbox = await service.api.readySandbox();
     const code = "import os; (os.environ['PIP_CERT'], open(os.environ['PIP_CERT']).read().count('BEGIN CERTIFICATE'))";
     const trusted = readFileSync('/etc/ssl/certs/ca-certificates.crt', 'utf8').split('BEGIN CERTIFICATE').length - 1;
@@ -72,7 +72,7 @@ describe('creating a sandbox', () => {
     await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
   });
 
-  it('gives its env to what runs in it', async () => {
+  it('a new sandbox gives its env to what runs in it', async () => {
     const sandbox = await service.api.readySandbox({ env: { GREETING: 'hello' } });
     assert.equal((await service.api.run(sandbox.id, 'import os; os.environ["GREETING"]')).outputs[0]?.value, "'hello'");
     await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
@@ -99,7 +99,7 @@ const kept = sameWithEachRuntime('the server keeps it in its database');
 const timed = sameWithEachRuntime('a clock of the server; destroying a sandbox is tested with each');
 
 describe('a live sandbox', () => {
-  it('is ready, then running, then idle', async () => {
+  it('a live sandbox is ready, then running, then idle', async () => {
     const { id } = await service.api.readySandbox();
     const untilSeen = "print(1, flush=True)\nimport os, time\nwhile not os.path.exists('seen'): time.sleep(0.05)";
     const stream = service.api.stream(id, untilSeen);
@@ -115,22 +115,26 @@ describe('a live sandbox', () => {
     await service.api.delete(`/v1/sandboxes/${id}`);
   });
 
-  it('is listed newest first, by label and by status, and historical ones only when asked for', kept, async () => {
-    const label = `m${Date.now()}`;
-    const ids: string[] = [];
-    for (const n of [1, 2, 3]) ids.push((await service.api.readySandbox({ metadata: { label, n: String(n) } })).id);
-    await service.api.delete(`/v1/sandboxes/${ids[0]}`);
-    const list = async (query: string) =>
-      (await service.api.get(`/v1/sandboxes?metadata.label=${label}${query}`)).body.data.map(({ id }: Sandbox) => id);
-    assert.deepEqual(await list(''), [ids[2], ids[1]]);
-    assert.deepEqual(await list('&include=historical'), [ids[2], ids[1], ids[0]]);
-    assert.deepEqual(await list('&status=destroyed'), [ids[0]]);
-    assert.deepEqual(await list('&metadata.n=2'), [ids[1]]);
-    assert.equal((await service.api.get('/v1/sandboxes')).body.hasMore, false);
-    for (const id of ids) await service.api.delete(`/v1/sandboxes/${id}`);
-  });
+  it(
+    'live sandboxes are listed newest first, by label and by status, and historical ones only when asked for',
+    kept,
+    async () => {
+      const label = `m${Date.now()}`;
+      const ids: string[] = [];
+      for (const n of [1, 2, 3]) ids.push((await service.api.readySandbox({ metadata: { label, n: String(n) } })).id);
+      await service.api.delete(`/v1/sandboxes/${ids[0]}`);
+      const list = async (query: string) =>
+        (await service.api.get(`/v1/sandboxes?metadata.label=${label}${query}`)).body.data.map(({ id }: Sandbox) => id);
+      assert.deepEqual(await list(''), [ids[2], ids[1]]);
+      assert.deepEqual(await list('&include=historical'), [ids[2], ids[1], ids[0]]);
+      assert.deepEqual(await list('&status=destroyed'), [ids[0]]);
+      assert.deepEqual(await list('&metadata.n=2'), [ids[1]]);
+      assert.equal((await service.api.get('/v1/sandboxes')).body.hasMore, false);
+      for (const id of ids) await service.api.delete(`/v1/sandboxes/${id}`);
+    },
+  );
 
-  it('is destroyed at once, and again without an error', async () => {
+  it('a live sandbox is destroyed at once, and again without an error', async () => {
     const { id } = await service.api.readySandbox();
     const first = await service.api.delete(`/v1/sandboxes/${id}`);
     assert.deepEqual(
@@ -163,7 +167,7 @@ describe('a live sandbox', () => {
 });
 
 describe('the TTL', kept, () => {
-  it('is restarted from now', async () => {
+  it('the TTL is restarted from now', async () => {
     const { id } = await service.api.readySandbox({ ttlMs: 60_000 });
     const { status, body } = await service.api.post(`/v1/sandboxes/${id}/ttl`, { ttlMs: 120_000 });
     assert.equal(status, 200);
@@ -182,7 +186,7 @@ describe('the TTL', kept, () => {
     assert.deepEqual([late.status, late.body.error.code], [409, 'sandbox_destroyed']);
   });
 
-  it('has a deprecated alias whose three headers come with errors too', async () => {
+  it('the operation of the TTL has a deprecated alias whose three headers come with errors too', async () => {
     const { id } = await service.api.readySandbox({ ttlMs: 60_000 });
     const good = await service.api.post(`/v1/sandboxes/${id}/extend`, { ttlMs: 120_000 });
     const bad = await service.api.post(`/v1/sandboxes/${id}/extend`, { ttlMs: 'long' });
@@ -197,7 +201,7 @@ describe('the TTL', kept, () => {
 });
 
 describe('the templates', kept, () => {
-  it('are listed with their versions, named by a digest', async () => {
+  it('the templates are listed with their versions, named by a digest', async () => {
     const { data } = (await service.api.get('/v1/templates')).body;
     assert.deepEqual(data.map(({ slug }: { slug: string }) => slug).sort(), ['node', 'python-node']);
     for (const template of data) {

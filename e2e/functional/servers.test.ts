@@ -46,7 +46,7 @@ const logOf = (server: string) => readFileSync(join(service.dataDir, 'logs', `se
 const sdk = () => new Cloche({ url: service.url, apiKey: service.apiKey });
 
 describe('the load balancer', () => {
-  it('gives each server its turn, also for requests of one connection', async () => {
+  it('the load balancer gives each server its turn, also for requests of one connection', async () => {
     for (let count = 0; count < 2 * SERVERS.length; count++) {
       assert.equal((await service.api.run(sandboxId, '40 + 2')).outputs[0]?.value, '42');
     }
@@ -55,7 +55,7 @@ describe('the load balancer', () => {
     }
   });
 
-  it('passes events of a stream as they are printed, before the run ends', async () => {
+  it('the load balancer passes events of a stream as they are printed, before the run ends', async () => {
     const code =
       "import pathlib, time\nprint('first', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)";
     const events = service.api.stream(sandboxId, code);
@@ -68,7 +68,7 @@ describe('the load balancer', () => {
     assert.equal(last?.type, 'complete');
   });
 
-  it('passes uploads and downloads unchanged, larger than its memory for them', async () => {
+  it('the load balancer passes uploads and downloads unchanged, larger than its memory for them', async () => {
     const bytes = Buffer.alloc(24 * 2 ** 20, 'cloche ');
     const { files } = await sdk().sandboxes.get(sandboxId);
     await files.write('large', bytes);
@@ -86,7 +86,7 @@ describe('the load balancer', () => {
     );
   });
 
-  it('passes terminals, which are WebSockets', async () => {
+  it('the load balancer passes terminals, which are WebSockets', async () => {
     const { pty } = await sdk().sandboxes.get(sandboxId);
     let text = '';
     const terminal = await pty.open({ onData: (data) => (text += Buffer.from(data).toString()) });
@@ -95,7 +95,7 @@ describe('the load balancer', () => {
     assert.match(text, /42 exits/);
   });
 
-  it('tells the servers of a client that has gone, which ends its run', async () => {
+  it('the load balancer tells the servers of a client that has gone, which ends its run', async () => {
     const aborting = new AbortController();
     const sleeping = { signal: aborting.signal, timeoutMs: 600_000 };
     await service.api.openStream(sandboxId, 'import time; time.sleep(600)', sleeping);
@@ -105,7 +105,7 @@ describe('the load balancer', () => {
     assert.deepEqual([next.error, next.outputs[0]?.value], [undefined, '1']);
   });
 
-  it('keeps the address of the client, whatever the client says about it', async () => {
+  it('the load balancer keeps the address of the client, whatever the client says about it', async () => {
     const claimed = { 'x-forwarded-for': '203.0.113.9' };
     const made = await service.api.request('POST', '/v1/sandboxes', { body: {}, key: 'auto', headers: claimed });
     assert.equal(made.status, 201);
@@ -115,7 +115,7 @@ describe('the load balancer', () => {
     await service.api.delete(`/v1/sandboxes/${made.body.sandbox.id}`);
   });
 
-  it('finds previews by their host, whose apps see the address once', async () => {
+  it('the load balancer finds previews by their host, whose apps see the address once', async () => {
     await service.api.run(sandboxId, ECHO_FIELDS);
     const { body } = await service.api.post(`/v1/sandboxes/${sandboxId}/previews`, { port: 8000 });
     const { hostname, host } = new URL(body.preview.url);
@@ -128,7 +128,7 @@ describe('the load balancer', () => {
     assert.equal(fields.get('X-Forwarded-For'), '203.0.113.9, 127.0.0.1');
   });
 
-  it('has the user of the servers and no privileges, and the sockets behind it are only for that user', () => {
+  it('the load balancer has the user of the servers and no privileges, and the sockets behind it are only for that user', () => {
     const status = readFileSync(`/proc/${service.pid('balancer')}/status`, 'utf8');
     const ofServer = readFileSync(`/proc/${service.pid('server-1')}/status`, 'utf8');
     const uids = (text: string) => /^Uid:\s+(.*)$/m.exec(text)?.[1];
@@ -142,7 +142,7 @@ describe('the load balancer', () => {
     assert.equal(statSync(runPaths(service.runDir).operatorSocket).mode & 0o777, 0o600);
   });
 
-  it('sends requests to the other servers while one is dead, and answers as the API does', async () => {
+  it('the load balancer sends requests to the other servers while one is dead, and answers as the API does', async () => {
     await service.kill('server-2');
     const answers = [];
     for (let count = 0; count < 3 * SERVERS.length; count++) answers.push(await service.api.get('/v1/sandboxes'));
@@ -152,7 +152,7 @@ describe('the load balancer', () => {
     await service.restart('server-2');
   });
 
-  it('answers `unavailable` while no server is ready, and serves as soon as one is', async () => {
+  it('the load balancer answers `unavailable` while no server is ready, and serves as soon as one is', async () => {
     for (const server of SERVERS) await service.kill(`server-${server}`);
     const refused = async () => (await service.api.get('/v1/sandboxes')).status === 503;
     await eventually(refused);
@@ -168,7 +168,7 @@ describe('the load balancer', () => {
 });
 
 describe('npm start with several servers', () => {
-  it('is refused without PostgreSQL, before anything is installed, with the reason', async () => {
+  it('npm start with several servers is refused without PostgreSQL, before anything is installed, with the reason', async () => {
     const { exitCode, stderr } = await execa(
       process.execPath,
       ['packages/host/setup/src/main.ts', 'start', '--servers', '3'],

@@ -15,7 +15,7 @@ const openShell = (...options: string[]) =>
   openCloche(service, ['shell', sandboxId, ...options], { rows: 31, cols: 91 });
 
 describe('cloche shell', () => {
-  it('has the size of the terminal, now and when that changes, and leaves it as it was', async () => {
+  it('cloche shell has the size of the terminal, now and when that changes, and leaves it as it was', async () => {
     const terminal = openShell();
     try {
       terminal.type('stty size; id -un; echo $TERM\r');
@@ -37,7 +37,7 @@ describe('cloche shell', () => {
     }
   });
 
-  it('shows what full-screen programs write as they write it', async () => {
+  it('cloche shell shows what full-screen programs write as they write it', async () => {
     const terminal = openShell();
     try {
       terminal.type('stty -opost; printf "one\\ntwo"; stty opost; exit\r');

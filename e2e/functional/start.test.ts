@@ -68,18 +68,18 @@ async function paste(text: string, pattern: RegExp): Promise<string> {
 }
 
 describe('npm start', () => {
-  it('prints a line a step with its time, the URL and a key', () => {
+  it('npm start prints a line a step with its time, the URL and a key', () => {
     assert.match(started.text, /✔ template python-node +\d+\.\d s/);
     assert.match(started.text, new RegExp(`http://127.0.0.1:${env.CLOCHE_PORT}`));
     assert.match(started.text, /clk_[0-9A-Za-z]{46}/);
   });
 
-  it('prints a curl line and a cloche line that work as they are', async () => {
+  it('npm start prints a curl line and a cloche line that work as they are', async () => {
     assert.match(JSON.parse(await paste(started.text, /^\s*curl /)).sandbox.id, /^sbx_/);
     assert.equal(await paste(started.text, /cloche run/), '45');
   });
 
-  it('leaves sandboxes alone when it ends, and serves them when it is started again', async () => {
+  it('npm start leaves sandboxes alone when it ends, and serves them when it is started again', async () => {
     const text = await started.stop();
     assert.match(text, /1 sandbox stays/);
     started = await start();

@@ -31,7 +31,7 @@ async function collect(events: AsyncIterable<CodeRunEvent>): Promise<CodeRunEven
 }
 
 describe('a stream', () => {
-  it('has the headers and the frames of the spec', async () => {
+  it('a stream has the headers and the frames of the spec', async () => {
     const response = await service.api.openStream(sandboxId, 'print("a")\n1');
     assert.equal(response.headers.get('content-type'), 'text/event-stream; charset=utf-8');
     assert.equal(response.headers.get('cache-control'), 'no-store');
@@ -47,14 +47,14 @@ describe('a stream', () => {
     );
   });
 
-  it('carries what is printed before it computes on: the first chunk leaves at once', async () => {
+  it('a stream carries what is printed before it computes on: the first chunk leaves at once', async () => {
     // Other load on the machine can only add delay, so the best of a few rounds is the service's own.
     let lateMs = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) lateMs = Math.min(lateMs, await firstChunkLateMs());
     assert.ok(lateMs < 50, `the first chunk came after ${lateMs.toFixed(1)} ms`);
   });
 
-  it('has an error live and in its complete event', async () => {
+  it('a stream has an error live and in its complete event', async () => {
     const events = await collect(service.api.stream(sandboxId, '1/0'));
     const error = events.find(({ type }) => type === 'error');
     const complete = events.at(-1);
@@ -62,7 +62,7 @@ describe('a stream', () => {
     assert.equal(complete?.type === 'complete' && complete.data.error?.name, 'ZeroDivisionError');
   });
 
-  it('keeps prints and displays in their order', async () => {
+  it('a stream keeps prints and displays in their order', async () => {
     const events = await collect(service.api.stream(sandboxId, 'print("one")\ndisplay("two")\nprint("three")'));
     const types = events.map(({ type }) => type);
     // A line and its end can come in two events.
@@ -72,7 +72,7 @@ describe('a stream', () => {
     );
   });
 
-  it('is replayed as its result alone', async () => {
+  it('a stream is replayed as its result alone', async () => {
     const key = randomUUID();
     const first = await collect(
       service.api.stream(sandboxId, 'print("once"); import random; random.random()', { key }),
@@ -83,7 +83,7 @@ describe('a stream', () => {
     assert.deepEqual(replay, [first.at(-1)]);
   });
 
-  it('is canceled when its client disconnects, and its key can be used again', async () => {
+  it('a stream is canceled when its client disconnects, and its key can be used again', async () => {
     const key = randomUUID();
     const abort = new AbortController();
     const code = 'import time\nprint("on", flush=True)\nfor _ in range(600): time.sleep(0.1)';
@@ -101,7 +101,7 @@ describe('a stream', () => {
     });
   });
 
-  it('to a client that stops reading costs bounded memory', async () => {
+  it('a stream to a client that stops reading costs bounded memory', async () => {
     const before = residentBytes(service.pid('server'));
     const abort = new AbortController();
     const response = await service.api.openStream(

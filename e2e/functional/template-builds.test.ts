@@ -63,7 +63,7 @@ async function requireNoSandboxes(): Promise<void> {
 }
 
 describe('a template of an organization', () => {
-  it('is built from a recipe, and its sandboxes have its files, its environment and its resources', async () => {
+  it('a template of an organization is built from a recipe, and its sandboxes have its files, its environment and its resources', async () => {
     const recipe: TemplateRecipe = {
       from: 'node',
       files: [{ path: '/opt/app/greeting', content: 'hello\n', mode: '0640', as: 'root' }],
@@ -107,62 +107,80 @@ describe('a template of an organization', () => {
   });
 
   const downloaded = withinASandbox(sameOnTheHostKernel('the managers run within a sandbox'));
-  it('has packages of apt, pip and npm, which the steps download', downloaded, async () => {
-    await using internet = await testInternet();
-    await using index = await packageIndex(internet);
-    const mirrors = await built('mirrors', { from: 'python-node', files: index.files });
-    assert.equal(mirrors.status, 'succeeded', await logOf(mirrors));
-    const packages = { apt: ['cloche-greeting'], pip: ['cloche-greeting==1.0'], npm: ['cloche-greeting@1.0.0'] };
-    const build = await built('packages', { from: 'mirrors', packages, warm: { imports: ['cloche_greeting'] } });
-    assert.equal(build.status, 'succeeded', await logOf(build));
-    const print = 'python3 -c "import cloche_greeting; print(cloche_greeting.TEXT)"';
-    const greetings = await outputIn('packages', `cat /opt/greeting; ${print}; cloche-greeting`);
-    assert.equal(greetings, 'hello from apt\nhello from pip\nhello from npm\n');
-    const [version] = (await service.api.get('/v1/templates/packages/versions')).body.data;
-    for (const [manager, installed] of [
-      ['apt', '1.0'],
-      ['pip', '1.0'],
-      ['npm', '1.0.0'],
-    ]) {
-      assert.equal(version.packages[manager ?? '']['cloche-greeting'], installed);
-    }
-  });
+  it(
+    'a template of an organization has packages of apt, pip and npm, which the steps download',
+    downloaded,
+    async () => {
+      await using internet = await testInternet();
+      await using index = await packageIndex(internet);
+      const mirrors = await built('mirrors', { from: 'python-node', files: index.files });
+      assert.equal(mirrors.status, 'succeeded', await logOf(mirrors));
+      const packages = { apt: ['cloche-greeting'], pip: ['cloche-greeting==1.0'], npm: ['cloche-greeting@1.0.0'] };
+      const build = await built('packages', { from: 'mirrors', packages, warm: { imports: ['cloche_greeting'] } });
+      assert.equal(build.status, 'succeeded', await logOf(build));
+      const print = 'python3 -c "import cloche_greeting; print(cloche_greeting.TEXT)"';
+      const greetings = await outputIn('packages', `cat /opt/greeting; ${print}; cloche-greeting`);
+      assert.equal(greetings, 'hello from apt\nhello from pip\nhello from npm\n');
+      const [version] = (await service.api.get('/v1/templates/packages/versions')).body.data;
+      for (const [manager, installed] of [
+        ['apt', '1.0'],
+        ['pip', '1.0'],
+        ['npm', '1.0.0'],
+      ]) {
+        assert.equal(version.packages[manager ?? '']['cloche-greeting'], installed);
+      }
+    },
+  );
 
-  it('is not built of packages of pip that disagree, and names them', downloaded, async () => {
-    await using internet = await testInternet();
-    await using index = await packageIndex(internet);
-    const pipOf = (...pip: string[]) => ({ packages: { pip } });
-    await built('index', { from: 'python-node', files: index.files });
-    const agreeing = await built('agreeing', { from: 'index', ...pipOf('cloche-polite==1.0', 'cloche-greeting==1.0') });
-    assert.equal(agreeing.status, 'succeeded', await logOf(agreeing));
-    const disagreeing = await built('disagreeing', { from: 'agreeing', ...pipOf('cloche-greeting==2.0') });
-    assert.deepEqual([disagreeing.status, disagreeing.error?.code], ['failed', 'step_failed']);
-    assert.match(await logOf(disagreeing), /Packages disagree:\ncloche-polite 1\.0 has requirement cloche-greeting<2/);
-    // What a setup has forced is its own affair, also for later builds.
-    const setup = [{ run: 'python3 -m pip install cloche-greeting==2.0' }];
-    assert.equal((await built('forced', { from: 'agreeing', setup })).status, 'succeeded');
-    const later = await built('later', { from: 'forced', ...pipOf('cloche-plain==1.0') });
-    assert.equal(later.status, 'succeeded', await logOf(later));
-  });
+  it(
+    'a template of an organization is not built of packages of pip that disagree, and names them',
+    downloaded,
+    async () => {
+      await using internet = await testInternet();
+      await using index = await packageIndex(internet);
+      const pipOf = (...pip: string[]) => ({ packages: { pip } });
+      await built('index', { from: 'python-node', files: index.files });
+      const agreeing = await built('agreeing', {
+        from: 'index',
+        ...pipOf('cloche-polite==1.0', 'cloche-greeting==1.0'),
+      });
+      assert.equal(agreeing.status, 'succeeded', await logOf(agreeing));
+      const disagreeing = await built('disagreeing', { from: 'agreeing', ...pipOf('cloche-greeting==2.0') });
+      assert.deepEqual([disagreeing.status, disagreeing.error?.code], ['failed', 'step_failed']);
+      assert.match(
+        await logOf(disagreeing),
+        /Packages disagree:\ncloche-polite 1\.0 has requirement cloche-greeting<2/,
+      );
+      // What a setup has forced is its own affair, also for later builds.
+      const setup = [{ run: 'python3 -m pip install cloche-greeting==2.0' }];
+      assert.equal((await built('forced', { from: 'agreeing', setup })).status, 'succeeded');
+      const later = await built('later', { from: 'forced', ...pipOf('cloche-plain==1.0') });
+      assert.equal(later.status, 'succeeded', await logOf(later));
+    },
+  );
 
   const kept = sameWithEachRuntime('the server keeps the steps in its database; restarts kills it beside each');
-  it('goes on from the last step when the server is killed with -9, and leaves no sandbox', kept, async () => {
-    const build = await started('killed', { from: 'node', setup: [{ run: 'date > /opt/date' }, { run: 'sleep 5' }] });
-    const steps = async (): Promise<string[]> => {
-      const { body } = await service.api.get(`/v1/templates/${build.templateId}/builds/${build.id}`);
-      return body.build.steps.map(({ status }: { status: string }) => status);
-    };
-    await eventually(async () => (await steps())[1] === 'running');
-    await service.kill('server');
-    await service.restart('server');
-    const ended = await endOf(build);
-    assert.equal(ended.status, 'succeeded', JSON.stringify(ended));
-    assert.deepEqual(await steps(), ['cached', 'succeeded']);
-    await requireNoSandboxes();
-  });
+  it(
+    'a template of an organization goes on from the last step when the server is killed with -9, and leaves no sandbox',
+    kept,
+    async () => {
+      const build = await started('killed', { from: 'node', setup: [{ run: 'date > /opt/date' }, { run: 'sleep 5' }] });
+      const steps = async (): Promise<string[]> => {
+        const { body } = await service.api.get(`/v1/templates/${build.templateId}/builds/${build.id}`);
+        return body.build.steps.map(({ status }: { status: string }) => status);
+      };
+      await eventually(async () => (await steps())[1] === 'running');
+      await service.kill('server');
+      await service.restart('server');
+      const ended = await endOf(build);
+      assert.equal(ended.status, 'succeeded', JSON.stringify(ended));
+      assert.deepEqual(await steps(), ['cached', 'succeeded']);
+      await requireNoSandboxes();
+    },
+  );
 
   const ended = sameWithEachRuntime('the server ends the sandbox of the step as any other');
-  it('is canceled while a step runs, and leaves no sandbox', ended, async () => {
+  it('a template of an organization is canceled while a step runs, and leaves no sandbox', ended, async () => {
     const build = await started('canceled', { from: 'node', setup: [{ run: 'sleep 1000' }] });
     const path = `/v1/templates/${build.templateId}/builds/${build.id}`;
     await eventually(async () => (await service.api.get(path)).body.build.steps[0].status === 'running');
@@ -171,7 +189,7 @@ describe('a template of an organization', () => {
   });
 
   const alike = withinASandbox(sameOnTheHostKernel('the agent makes the folder'));
-  it('has a workspace, also if its setup has removed it', alike, async () => {
+  it('a template of an organization has a workspace, also if its setup has removed it', alike, async () => {
     const ways = { removed: 'rmdir /workspace', moved: 'mv /workspace /opt/moved' };
     for (const [slug, run] of Object.entries(ways)) {
       const recipe: TemplateRecipe = { from: 'node', setup: [{ run }, { as: 'user', run: 'pwd > ~/at' }, { run }] };
@@ -188,31 +206,38 @@ describe('a template of an organization', () => {
 });
 
 describe('a template of an image', () => {
-  it('has the files and variables of the image, and further steps', withinASandbox(), async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
-    try {
-      const archive = join(folder, 'image.tar');
-      const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'] };
-      writeLayout(archive, { layers: [busyboxRoot()], config, compression: 'gzip' });
-      const artifactId = await uploaded(archive);
-      const recipe: TemplateRecipe = { from: { artifactId }, setup: [{ run: 'echo "$GREETING" > /greeting' }] };
-      const build = await built('image', recipe);
-      assert.equal(build.status, 'succeeded', await logOf(build));
-      const greeting = await outputIn('image', 'cat /greeting; echo "$GREETING"; test -e /usr/bin/apt || echo no apt');
-      assert.equal(greeting, 'hi\nhi\nno apt\n');
-      const again = await rebuilt('image', { ...recipe, setup: [{ run: 'echo "$GREETING" there > /greeting' }] });
-      assert.deepEqual(
-        again.steps.map(({ status }) => status),
-        ['cached', 'succeeded'],
-      );
-      assert.equal(await outputIn('image', 'cat /greeting'), 'hi there\n');
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+  it(
+    'a template of an image has the files and variables of the image, and further steps',
+    withinASandbox(),
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
+      try {
+        const archive = join(folder, 'image.tar');
+        const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'] };
+        writeLayout(archive, { layers: [busyboxRoot()], config, compression: 'gzip' });
+        const artifactId = await uploaded(archive);
+        const recipe: TemplateRecipe = { from: { artifactId }, setup: [{ run: 'echo "$GREETING" > /greeting' }] };
+        const build = await built('image', recipe);
+        assert.equal(build.status, 'succeeded', await logOf(build));
+        const greeting = await outputIn(
+          'image',
+          'cat /greeting; echo "$GREETING"; test -e /usr/bin/apt || echo no apt',
+        );
+        assert.equal(greeting, 'hi\nhi\nno apt\n');
+        const again = await rebuilt('image', { ...recipe, setup: [{ run: 'echo "$GREETING" there > /greeting' }] });
+        assert.deepEqual(
+          again.steps.map(({ status }) => status),
+          ['cached', 'succeeded'],
+        );
+        assert.equal(await outputIn('image', 'cat /greeting'), 'hi there\n');
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 
   const unpacked = sameWithEachRuntime('the host unpacks images, before there is a sandbox');
-  it('is refused with the reason when the archive is not an image', unpacked, async () => {
+  it('a template of an image is refused with the reason when the archive is not an image', unpacked, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
     try {
       writeFileSync(join(folder, 'no-image'), 'not an image');
@@ -250,7 +275,7 @@ describe('a recipe', () => {
   const judged = sameWithEachRuntime('the server judges the failed step; limits tests with each what the code meets');
   for (const [title, slug, setup, more, code] of HOSTILE) {
     const options = slug === 'agent' ? {} : withinASandbox(judged);
-    it(`that ${title} is a failed build with a clear error, and nothing is left`, options, async () => {
+    it(`a recipe that ${title} is a failed build with a clear error, and nothing is left`, options, async () => {
       const build = await built(slug, { from: 'node', ...(setup && { setup }), ...more });
       assert.equal(build.status, 'failed', JSON.stringify(build));
       assert.equal(build.error?.code, code, JSON.stringify(build.error));
@@ -260,7 +285,7 @@ describe('a recipe', () => {
   }
 
   it(
-    'can leave programs with set-id bits and links, which give its sandboxes no rights, and no devices',
+    'a recipe can leave programs with set-id bits and links, which give its sandboxes no rights, and no devices',
     withinASandbox(),
     async () => {
       const setup = [

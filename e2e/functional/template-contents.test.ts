@@ -27,19 +27,19 @@ describe('a sandbox of python-node', () => {
     return body.command as { exitCode: number; stdout: string; stderr: string };
   };
 
-  it('has the programs of the guide', async () => {
+  it('a sandbox of python-node has the programs of the guide', async () => {
     const missing = `for name in ${listOf('Programs').join(' ')}; do command -v $name > /dev/null || echo $name; done`;
     assert.equal((await shell(missing)).stdout, '');
   });
 
-  it('compiles a program in C', async () => {
+  it('a sandbox of python-node compiles a program in C', async () => {
     const { stdout, stderr } = await shell(
       `cd /tmp && echo 'int puts(const char *); int main(void) { puts("made"); }' > a.c && make -s a && ./a`,
     );
     assert.equal(stdout, 'made\n', stderr);
   });
 
-  it('draws the scripts of the world', async () => {
+  it('a sandbox of python-node draws the scripts of the world', async () => {
     const code = `import warnings
 import matplotlib.pyplot as plt
 with warnings.catch_warnings(record=True) as caught:
@@ -53,7 +53,7 @@ print([str(each.message) for each in caught])`;
     assert.deepEqual([stdout, stderr], ['[]\n', '']);
   });
 
-  it('shows a figure of plotly', async () => {
+  it('a sandbox of python-node shows a figure of plotly', async () => {
     const { outputs, error } = await service.api.run(
       id,
       'import plotly.express as px; px.line(x=[1, 2], y=[3, 4]).show()',
@@ -62,12 +62,12 @@ print([str(each.message) for each in caught])`;
     assert.ok(outputs.length > 0);
   });
 
-  it('has the locales of the guide', async () => {
+  it('a sandbox of python-node has the locales of the guide', async () => {
     const { stdout } = await shell('locale -a');
     for (const locale of LOCALES) assert.match(stdout, new RegExp(`^${locale}\\.utf8$`, 'm'));
   });
 
-  it('finds the packages of Node.js from any folder', async () => {
+  it('a sandbox of python-node finds the packages of Node.js from any folder', async () => {
     const names = listOf('Packages for Node.js').filter((name) => !['node', 'npm'].includes(name));
     const code = `for (const name of ${JSON.stringify(names)}) await import(name); 'all'`;
     const run = await service.api.run(id, code, { language: 'javascript' });

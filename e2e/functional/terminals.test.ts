@@ -45,7 +45,7 @@ class Screen {
 }
 
 describe('a terminal', () => {
-  it('is a login shell of the user, with a terminal of the requested size', async () => {
+  it('a terminal is a login shell of the user, with a terminal of the requested size', async () => {
     const screen = await Screen.open({ cols: 123, rows: 45 });
     screen.type('tty; stty size; id -un; shopt -q login_shell && echo "login in $PWD"; echo $TERM');
     await screen.shows('xterm-256color\r\n');
@@ -56,7 +56,7 @@ describe('a terminal', () => {
     assert.equal(await screen.pty.exited, 7);
   });
 
-  it('has the default size for 0, and the largest one for more, when it opens and when it is resized', async () => {
+  it('a terminal has the default size for 0, and the largest one for more, when it opens and when it is resized', async () => {
     const sizes = [
       [{ cols: 0, rows: 0 }, '24 80'],
       [{ cols: 5000, rows: 0 }, '24 1000'],
@@ -76,7 +76,7 @@ describe('a terminal', () => {
     }
   });
 
-  it('is resized, and interrupted by what is typed', async () => {
+  it('a terminal is resized, and interrupted by what is typed', async () => {
     const screen = await Screen.open();
     screen.pty.resize(100, 50);
     // Printed by the command to interrupt: a moment before, Ctrl-C would interrupt the shell.
@@ -89,7 +89,7 @@ describe('a terminal', () => {
     await screen.pty.exited;
   });
 
-  it('shows its screen to each client that joins it, and accepts input from all', async () => {
+  it('a terminal shows its screen to each client that joins it, and accepts input from all', async () => {
     const first = await Screen.open({ user: 'root' });
     first.type('echo "it is $(id -un)"');
     await first.shows('it is root');
@@ -103,7 +103,7 @@ describe('a terminal', () => {
     assert.equal(await second.pty.exited, 3);
   });
 
-  it('has an audit event for each client that opens or joins it', async () => {
+  it('a terminal has an audit event for each client that opens or joins it', async () => {
     const { projectId } = (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox;
     const events = async () =>
       (await service.api.get(`/v1/audit-events?action=terminal.opened&target=${sandboxId}`)).body.data;
@@ -122,7 +122,7 @@ describe('a terminal', () => {
     await first.pty.exited;
   });
 
-  it('outlives a broken connection, and a restart of the server', async () => {
+  it('a terminal outlives a broken connection, and a restart of the server', async () => {
     const before = await Screen.open();
     before.type('kept=42; echo "set"');
     await before.shows(/set\r\n.*\$/s);
@@ -135,7 +135,7 @@ describe('a terminal', () => {
     await again.pty.exited;
   });
 
-  it('makes its sandbox running while a client watches', async () => {
+  it('a terminal makes its sandbox running while a client watches', async () => {
     const screen = await Screen.open();
     const status = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status;
     // Of several servers, each learns a moment later what runs through the others.
@@ -169,7 +169,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     }
   });
 
-  it('reaches every client completely, also with a flood of output', async () => {
+  it('a terminal beside others reaches every client completely, also with a flood of output', async () => {
     const screen = await Screen.open();
     screen.type('head -c 20000000 /dev/zero | tr "\\0" x; echo; echo "done $((6 * 7))"');
     await eventually(() => screen.text.endsWith('$ ') && screen.text.includes('done 42'));
@@ -181,7 +181,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     await screen.pty.exited;
   });
 
-  it('shows the same to the largest number of clients, refuses the next one, and continues when one leaves', async () => {
+  it('a terminal beside others shows the same to the largest number of clients, refuses the next one, and continues when one leaves', async () => {
     const first = await Screen.open();
     const others = await Promise.all(Array.from({ length: 15 }, () => Screen.open({ id: first.pty.id })));
     await assert.rejects(Screen.open({ id: first.pty.id }), /maximum number of clients/);
@@ -201,7 +201,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     }
   });
 
-  it('that reads nothing accepts a bounded amount, and stays for clients that reconnect', async () => {
+  it('a terminal beside others whose program reads nothing accepts a bounded amount, and stays for clients that reconnect', async () => {
     const screen = await Screen.open();
     screen.type('stty raw -echo; echo "hears nothing"; sleep 310; stty sane; echo "hears again"');
     await screen.shows(/\rhears nothing/);
@@ -226,12 +226,12 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
 describe('a request for a terminal', () => {
   const path = () => `/v1/sandboxes/${sandboxId}/pty`;
 
-  it('that is no WebSocket is refused with that reason', async () => {
+  it('a request for a terminal that is no WebSocket is refused with that reason', async () => {
     const answer = await service.api.get(path());
     assert.deepEqual([answer.status, answer.body.error.details.issues[0].path], [400, 'headers.upgrade']);
   });
 
-  it('is refused as JSON: without a key, with a wrong size, for what is not there', async () => {
+  it('a request for a terminal is refused as JSON: without a key, with a wrong size, for what is not there', async () => {
     const refused = async (target: string, authorization = `Bearer ${service.apiKey}`) => {
       const headers = {
         authorization,

@@ -92,7 +92,7 @@ describe('a run that times out', () => {
     });
   }
 
-  it('in the queue behind another is never executed', async () => {
+  it('a run that times out in the queue behind another is never executed', async () => {
     const blocking = service.api.run(sandboxId, 'import time; time.sleep(1.5)', { timeoutMs: 20_000 });
     const queued = await service.api.run(sandboxId, 'ran = True', { timeoutMs: 300 });
     assert.equal(queued.error?.name, 'TimeoutError');
@@ -101,7 +101,7 @@ describe('a run that times out', () => {
     assert.equal(look.outputs[0]?.value, 'False');
   });
 
-  it('never hands its late result to the next run', async () => {
+  it('a run that times out never hands its late result to the next run', async () => {
     const slow = await service.api.run(
       sandboxId,
       'import time\ntry:\n    time.sleep(60)\nfinally:\n    print("late")\n"late value"',

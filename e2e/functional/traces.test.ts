@@ -82,7 +82,7 @@ const RUN = 'cloche-server: POST /v1/sandboxes/{sandboxId}/code/runs';
 describe('a trace', () => {
   let sandboxId: string;
 
-  it('of a creation goes from the caller over server and hostd to the agent', async () => {
+  it('a trace of a creation goes from the caller over server and hostd to the agent', async () => {
     const client = caller();
     const body = { env: { SECRET: MARK }, metadata: { label: MARK } };
     const { status, body: created } = await service.api.request('POST', '/v1/sandboxes', { body, ...client });
@@ -109,7 +109,7 @@ describe('a trace', () => {
     await assertLogged(client);
   });
 
-  it('of a run has what the agent did for it: opening its context, the queue, the execution', async () => {
+  it('a trace of a run has what the agent did for it: opening its context, the queue, the execution', async () => {
     const client = caller();
     const body = { code: `import time; time.sleep(0.05); "${MARK}"`, language: 'python' };
     const path = `/v1/sandboxes/${sandboxId}/code/runs`;
@@ -133,7 +133,7 @@ describe('a trace', () => {
     assert.equal(spans.find((span) => nameOf(span) === RUN)?.attributes['cloche.sandbox_id'], sandboxId);
   });
 
-  it('of a stream ends with the stream', async () => {
+  it('a trace of a stream ends with the stream', async () => {
     const client = caller();
     const body = { code: `print("${MARK}")`, language: 'python' };
     const path = `/v1/sandboxes/${sandboxId}/code/runs/stream`;
@@ -147,7 +147,7 @@ describe('a trace', () => {
     assertNested(spans);
   });
 
-  it('that the caller does not sample has no spans, and neither has a request without a key', async () => {
+  it('a trace that the caller does not sample has no spans, and neither has a request without a key', async () => {
     const unsampled = caller('00');
     const stranger = caller();
     const path = `/v1/sandboxes/${sandboxId}`;
@@ -161,7 +161,7 @@ describe('a trace', () => {
     }
   });
 
-  it('has no content, names of files, variables or keys', async () => {
+  it('a trace has no content, names of files, variables or keys', async () => {
     const client = caller();
     const path = `/v1/sandboxes/${sandboxId}/files/content?path=/home/user/${MARK}.txt`;
     const read = await service.api.request('GET', path, client);
@@ -173,7 +173,7 @@ describe('a trace', () => {
     assert.ok(!all.includes(service.apiKey));
   });
 
-  it('is no condition for requests: they go on while the collector hangs', async () => {
+  it('requests do not wait for their traces: they go on while the collector hangs', async () => {
     collector.hold();
     const before = collector.requests.length;
     await service.api.request('GET', `/v1/sandboxes/${sandboxId}`, caller());

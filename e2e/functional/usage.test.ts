@@ -48,7 +48,7 @@ async function assertWholeTime({ id, createdAt, resources }: Sandbox, usage: San
 }
 
 describe('the usage of a sandbox', () => {
-  it('is counted before its end too, and has the processor time of its control group up to its end', async () => {
+  it('the usage of a sandbox is counted before its end too, and has the processor time of its control group up to its end', async () => {
     const sandbox = await readySandbox();
     const { id } = sandbox;
     const firstMs = groupTimeMs(service, id);
@@ -62,7 +62,7 @@ describe('the usage of a sandbox', () => {
     await assertWholeTime(sandbox, usage);
   });
 
-  it('loses no time when server, hostd and gateway are killed with -9, and at most the runs since the last count', async () => {
+  it('the usage of a sandbox loses no time when server, hostd and gateway are killed with -9, and at most the runs since the last count', async () => {
     const sandbox = await readySandbox();
     const { id } = sandbox;
     const firstMs = groupTimeMs(service, id);
@@ -84,7 +84,7 @@ describe('the usage of a sandbox', () => {
     assert.ok(usage.runs === 5 || usage.runs === 6, `${usage.runs} of 6 runs`);
   });
 
-  it('has 100 runs after 100 runs, and each command', async () => {
+  it('usage counts 100 runs after 100 runs, and each command', async () => {
     const { id } = await readySandbox();
     for (let made = 0; made < 100; made += 1) await service.api.run(id, made % 2 ? 'pass' : 'missing');
     await service.api.post(`/v1/sandboxes/${id}/commands`, { command: 'exit 1' });
@@ -96,7 +96,7 @@ describe('the usage of a sandbox', () => {
 });
 
 describe('the usage of a project', () => {
-  it('is by hour and by day the sum of its sandboxes, with the bytes of its artifacts', async () => {
+  it('the usage of a project is by hour and by day the sum of its sandboxes, with the bytes of its artifacts', async () => {
     const { id } = await readySandbox();
     await service.api.run(id, "open('kept', 'w').write('x' * 12345)");
     const { artifact } = (await service.api.post(`/v1/sandboxes/${id}/artifacts`, { path: 'kept' })).body;

@@ -43,7 +43,7 @@ async function build(slug: string, module: string): Promise<string> {
 }
 
 describe('warm imports of a template', () => {
-  it('are loaded when a build has succeeded, for the first run of a sandbox', async () => {
+  it('warm imports of a template are loaded when a build has succeeded, for the first run of a sandbox', async () => {
     const log = await build('warm', `import time\ntime.sleep(${LOADING_S})\nVALUE = 42\n`);
     assert.doesNotMatch(log, /warm\.imports/);
     const { id } = await service.api.readySandbox({ template: 'warm' });
@@ -56,7 +56,7 @@ describe('warm imports of a template', () => {
     assert.ok((seconds ?? LOADING_S) < LOADING_S / 4, stdout);
   });
 
-  it('that cannot be loaded are left out, and kernels are forked without them', async () => {
+  it('warm imports of a template that cannot be loaded are left out, and kernels are forked without them', async () => {
     const log = await build('broken', 'raise ValueError("not today")\n');
     assert.match(log, /^warm\.imports have no effect.*: loaded_ahead: ValueError: not today$/m);
     const { id } = await service.api.readySandbox({ template: 'broken' });

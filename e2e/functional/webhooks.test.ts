@@ -61,34 +61,39 @@ async function listEvents(afterSeq: number): Promise<ResourceEvent[]> {
 const kept = sameWithEachRuntime('the server sends what is in its database');
 
 describe('a webhook', () => {
-  it('receives each event at least once, in order, although the server is killed with -9 meanwhile', kept, async () => {
-    await using receiver = await startReceiver();
-    const { nextSeq: before } = (await service.api.get(`/v1/events?afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
-    const { secret } = (await service.api.post('/v1/webhooks', { url: receiver.url, events: ['*'] })).body;
-    const { messages } = receiver;
-    // Several servers start with new ids, so the webhook stays claimed by the dead one for a while.
-    const rounds = service.servers > 1 ? [60] : [20, 60, 100];
-    let kills = 0;
-    for (const enough of rounds) {
-      for (let count = 0; count < 40; count += 1) await makeEvents();
-      await eventually(() => messages.length >= enough, { within: 2 * TAKEN_OVER_MS });
-      await service.kill('server');
-      kills += 1;
-      await service.restart('server');
-    }
-    const all = await listEvents(before);
-    assert.ok(all.length >= 80 * rounds.length);
-    const last = all.at(-1)?.id;
-    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, { within: 2 * TAKEN_OVER_MS });
+  it(
+    'a webhook receives each event at least once, in order, although the server is killed with -9 meanwhile',
+    kept,
+    async () => {
+      await using receiver = await startReceiver();
+      const { nextSeq: before } = (await service.api.get(`/v1/events?afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
+      const { secret } = (await service.api.post('/v1/webhooks', { url: receiver.url, events: ['*'] })).body;
+      const { messages } = receiver;
+      // Several servers start with new ids, so the webhook stays claimed by the dead one for a while.
+      const rounds = service.servers > 1 ? [60] : [20, 60, 100];
+      let kills = 0;
+      for (const enough of rounds) {
+        for (let count = 0; count < 40; count += 1) await makeEvents();
+        await eventually(() => messages.length >= enough, { within: 2 * TAKEN_OVER_MS });
+        await service.kill('server');
+        kills += 1;
+        await service.restart('server');
+      }
+      const all = await listEvents(before);
+      assert.ok(all.length >= 80 * rounds.length);
+      const last = all.at(-1)?.id;
+      await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, { within: 2 * TAKEN_OVER_MS });
 
-    for (const { body, headers } of messages) verifyWebhook(body, headers, secret);
-    const received: ResourceEvent[] = messages.map(({ body }) => JSON.parse(body));
-    const repeated = received.filter(({ seq }, index) => received[index - 1]?.seq === seq);
-    assert.ok(repeated.length <= kills, `${repeated.length} events arrived twice`);
-    const once = received.filter((event) => !repeated.includes(event));
-    assert.deepEqual(once, all);
-    for (const { body, headers } of messages) assert.equal(headers['webhook-id'], JSON.parse(body).id);
-    const isEmpty = async () => /^cloche_webhook_queue_age_seconds 0$/m.test((await service.api.get('/metrics')).body);
-    await eventually(isEmpty);
-  });
+      for (const { body, headers } of messages) verifyWebhook(body, headers, secret);
+      const received: ResourceEvent[] = messages.map(({ body }) => JSON.parse(body));
+      const repeated = received.filter(({ seq }, index) => received[index - 1]?.seq === seq);
+      assert.ok(repeated.length <= kills, `${repeated.length} events arrived twice`);
+      const once = received.filter((event) => !repeated.includes(event));
+      assert.deepEqual(once, all);
+      for (const { body, headers } of messages) assert.equal(headers['webhook-id'], JSON.parse(body).id);
+      const isEmpty = async () =>
+        /^cloche_webhook_queue_age_seconds 0$/m.test((await service.api.get('/metrics')).body);
+      await eventually(isEmpty);
+    },
+  );
 });

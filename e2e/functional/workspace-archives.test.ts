@@ -85,7 +85,7 @@ function stored(): { archives: string[]; arriving: string[] } {
 
 const COMMAND = 'set -e; ./link; wc -c < größe; stat -c %a src/program; readlink link; ls -A | wc -l';
 
-describe('an archive is in the workspace of its run', () => {
+describe('an uploaded archive is in the workspace of its run', () => {
   for (const format of Object.keys(PACKERS) as WorkspaceArchiveFormat[]) {
     it(`as ${format}`, async () => {
       const id = await createRun({ command: COMMAND, autoStart: true });
@@ -100,7 +100,7 @@ describe('an archive is in the workspace of its run', () => {
     });
   }
 
-  it('by a signed URL', async () => {
+  it('an uploaded archive is in the workspace of its run by a signed URL', async () => {
     const id = await createRun({ command: COMMAND });
     const bytes = pack('tar.zst');
     const sha256 = createHash('sha256').update(bytes).digest('hex');

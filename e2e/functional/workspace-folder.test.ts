@@ -19,7 +19,7 @@ describe('the workspace of a sandbox', sameWithEachServer('the agent cares for t
     'mv /workspace /moved',
     'rm -r /workspace; ln -s /gone/by /workspace; rm /workspace',
   ]) {
-    it(`is there again for runs, commands and files after "${command}" of root`, async () => {
+    it(`the workspace of a sandbox is there again for runs, commands and files after "${command}" of root`, async () => {
       const { id } = await service.api.readySandbox();
       const commands = new SandboxCommands(service, id);
       const removed = await asRoot(commands, command);
@@ -33,7 +33,7 @@ describe('the workspace of a sandbox', sameWithEachServer('the agent cares for t
     });
   }
 
-  it('is named by errors that do not ask for another try if root has put a file in its place', async () => {
+  it('the workspace of a sandbox is named by errors that do not ask for another try if root has put a file in its place', async () => {
     const { id } = await service.api.readySandbox();
     const commands = new SandboxCommands(service, id);
     await asRoot(commands, 'rmdir /workspace; touch /workspace');

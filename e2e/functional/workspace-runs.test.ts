@@ -76,7 +76,7 @@ async function outputOf(id: string, stream = 'stdout'): Promise<string> {
 const liveSandboxes = async () => (await service.api.get('/v1/sandboxes')).body.data.length;
 
 describe('a workspace run', () => {
-  it('runs its command on the uploaded files, and keeps its output and artifacts', async () => {
+  it('a workspace run runs its command on the uploaded files, and keeps its output and artifacts', async () => {
     const command = 'cat hello.txt; mkdir -p dist/a; cp hello.txt dist/a/; echo $NAME >&2; pwd';
     const id = await startRun({ command, env: { NAME: 'set' }, artifacts: ['dist/**'], metadata: { team: 'a' } });
     const run = await finished(id);
@@ -92,7 +92,7 @@ describe('a workspace run', () => {
     assert.deepEqual([sandbox.id, sandbox.status], [run.sandboxId, 'destroyed']);
   });
 
-  it('has every event once and in order while it prints much, also for a reader that resumes', async () => {
+  it('a workspace run has every event once and in order while it prints much, also for a reader that resumes', async () => {
     const id = await startRun({ command: 'seq 1 200000' });
     const { events, exit } = await follow(id, 0);
     assert.equal(exit?.status, 'succeeded');
@@ -106,7 +106,7 @@ describe('a workspace run', () => {
     assert.deepEqual((await follow(id, half)).events, events.slice(half));
   });
 
-  it('is canceled with SIGTERM, and with SIGKILL if its command ignores that', async () => {
+  it('a workspace run is canceled with SIGTERM, and with SIGKILL if its command ignores that', async () => {
     const polite = await startRun({ command: "trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.05; done" });
     const deaf = await startRun({ command: "trap '' TERM; echo up; while :; do sleep 0.05; done" });
     for (const id of [polite, deaf])
@@ -123,7 +123,7 @@ describe('a workspace run', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('is failed with sandbox_lost when its sandbox is destroyed or crashes', async () => {
+  it('a workspace run is failed with sandbox_lost when its sandbox is destroyed or crashes', async () => {
     const killed = await startRun({ command: 'echo up; sleep 60' });
     const crashed = await startRun({ command: 'echo up; sleep 60' });
     for (const id of [killed, crashed])
@@ -140,7 +140,7 @@ describe('a workspace run', () => {
 });
 
 describe('the command of a workspace run', sameWithEachRuntime('the server keeps its steps in its database'), () => {
-  it('runs once, whichever process is killed with -9 at whichever moment, and no sandbox is left', async (t) => {
+  it('the command of a workspace run runs once, whichever process is killed with -9 at whichever moment, and no sandbox is left', async (t) => {
     const client = new Cloche({ url: service.url, apiKey: service.apiKey, maxRetries: 100, timeoutMs: 120_000 });
     /** Number of runs by their status when a process was killed, and by how they ended. */
     const outcomes: Record<string, number> = {};

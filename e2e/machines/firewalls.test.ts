@@ -91,12 +91,12 @@ async function opensBy(remedy: RegExp): Promise<void> {
 }
 
 describe('a service behind a firewall', () => {
-  it('has no warnings without one', async () => {
+  it('a service behind a firewall has no warnings without one', async () => {
     assert.deepEqual(await warnings(), []);
     assert.deepEqual(await fetched(), [['200'], ['200']]);
   });
 
-  it("says how to open nftables rules of the operator's own", async () => {
+  it("a service behind a firewall says how to open nftables rules of the operator's own", async () => {
     await firewalls.run(`nft -f - <<END
 table inet own {
   chain in { type filter hook input priority 0; policy drop; iifname { "lo", "ie2e*" } accept; }
@@ -107,13 +107,13 @@ END`);
     await opensBy(/nft insert rule inet own (in|through) /);
   });
 
-  it('says how to open ufw', async () => {
+  it('a service behind a firewall says how to open ufw', async () => {
     await firewalls.run('ufw --force enable');
     assert.deepEqual(await checks(), ALL);
     await opensBy(/^Run `ufw (route )?allow in on c[le]\+`\.$/);
   });
 
-  it('says how to open firewalld', async () => {
+  it('a service behind a firewall says how to open firewalld', async () => {
     await firewalls.startFirewalld();
     // Its rules accept what was redirected to this host.
     assert.deepEqual(await checks(), ['sandbox_datagrams', 'sandbox_forwarding']);
@@ -121,7 +121,7 @@ END`);
   });
 
   for (const iptables of ['iptables', 'iptables-legacy']) {
-    it(`passes Docker's firewall, which is started after it, with ${iptables}`, async () => {
+    it(`a service behind a firewall passes Docker's firewall, which is started after it, with ${iptables}`, async () => {
       await firewalls.run(
         `${iptables} -N DOCKER-USER; ${iptables} -A FORWARD -j DOCKER-USER; ${iptables} -P FORWARD DROP`,
       );
@@ -131,14 +131,14 @@ END`);
     });
   }
 
-  it('says how to open rules of iptables-legacy, which nft does not show', async () => {
+  it('a service behind a firewall says how to open rules of iptables-legacy, which nft does not show', async () => {
     await firewalls.run('iptables-legacy -A INPUT -i lo -j ACCEPT; iptables-legacy -A INPUT -i ie2e+ -j ACCEPT');
     await firewalls.run('iptables-legacy -P INPUT DROP; iptables-legacy -P FORWARD DROP');
     assert.deepEqual(await checks(), ALL);
     await opensBy(/iptables-legacy -I (INPUT|FORWARD) /);
   });
 
-  it('serves sandboxes with IPv4 beside IPv6, and says that they have no internet with IPv6 alone', async () => {
+  it('a service behind a firewall serves sandboxes with IPv4 beside IPv6, and says that they have no internet with IPv6 alone', async () => {
     const ipv6 = `default via 2001:db8::1 dev ${link}`;
     await firewalls.run(`ip address add 2001:db8::2/64 dev ${link} nodad; ip -6 route add ${ipv6}`);
     assert.deepEqual(await warnings(), []);
@@ -165,7 +165,7 @@ describe('`cloche doctor`', () => {
   const DROP = `nft 'add table inet own; add chain inet own through { type filter hook forward priority 0; policy drop; }'`;
   const DROPPED = ['sandbox_datagrams', 'sandbox_forwarding'];
 
-  it('asks hostd, which then shows the same', async () => {
+  it('`cloche doctor` asks hostd, which then shows the same', async () => {
     const env = { CLOCHE_RUN_DIR: service.runDir, CLOCHE_DATA_DIR: service.dataDir };
     assert.deepEqual(await doctor(env), ['network']);
     await firewalls.run(DROP);
@@ -176,7 +176,7 @@ describe('`cloche doctor`', () => {
     );
   });
 
-  it('measures by itself where no hostd runs, and leaves nothing behind', async () => {
+  it('`cloche doctor` measures by itself where no hostd runs, and leaves nothing behind', async () => {
     await service.close();
     const state = 'ip -brief link; nft list tables | grep -v own || true';
     const before = await firewalls.run(state);

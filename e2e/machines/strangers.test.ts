@@ -41,7 +41,7 @@ for (const release of ['bookworm', 'trixie'] satisfies Release[]) {
     });
     after(() => land?.[Symbol.asyncDispose]());
 
-    it('has a first result after `npm start`', { timeout: 900_000 }, async (t) => {
+    it(`a fresh Debian ${release} has a first result after \`npm start\``, { timeout: 900_000 }, async (t) => {
       const begun = performance.now();
       const { all, exitCode } = await land.run(FIRST_RESULT, { CLOCHE_PORT: PORT });
       t.diagnostic(`${((performance.now() - begun) / 1000).toFixed(0)} s`);

@@ -14,7 +14,7 @@ before(async () => {
 after(() => files?.close());
 
 describe('the disk of a sandbox', () => {
-  it('gives a file the place of another as fast as one that has been taken away', async () => {
+  it('the disk of a sandbox gives a file the place of another as fast as one that has been taken away', async () => {
     const code = [
       'import json, os, time',
       'mebibyte, over, after = os.urandom(1 << 20), [], []',

@@ -40,7 +40,7 @@ async function openAndClose(records: IdempotencyRecords): Promise<void> {
 }
 
 describe('opening and closing an idempotency record', () => {
-  it('keeps requests waiting for at most half of what two transactions take', async () => {
+  it('opening and closing an idempotency record keeps requests waiting for at most half of what two transactions take', async () => {
     const many = async (records: IdempotencyRecords) => {
       for (let n = 0; n < 10; n++) await openAndClose(records);
     };

@@ -49,7 +49,7 @@ async function createAndKill(of: TestService): Promise<number> {
 }
 
 describe('a hot run', () => {
-  it('takes at most eight times as long as an empty POST to the same HTTP library, each at its quickest tenth', async () => {
+  it('a hot run takes at most eight times as long as an empty POST to the same HTTP library, each at its quickest tenth', async () => {
     await using fastify = await FastifyPeer.start();
     const { id } = await service.api.readySandbox();
     const acts = { run: () => timed(() => run(id)), post: () => timed(() => fastify.post()) };
@@ -60,7 +60,7 @@ describe('a hot run', () => {
     assert.ok(ratio <= 8, `${ratio.toFixed(1)} times`);
   });
 
-  it('takes no longer beside twenty other sandboxes that are idle', async () => {
+  it('a hot run takes no longer beside twenty other sandboxes that are idle', async () => {
     const { id } = await service.api.readySandbox();
     const hot = () => repeat(300, () => timed(() => run(id)));
     await hot();
@@ -79,7 +79,7 @@ describe('a hot run', () => {
 });
 
 describe('the first result of a sandbox', () => {
-  it('is a table of pandas in at most an eighth of the time that Python takes for one in there', async () => {
+  it('the first result of a sandbox is a table of pandas in at most an eighth of the time that Python takes for one in there', async () => {
     const table = 'import pandas; print(pandas.DataFrame({"a": [1, 2, 3]}))';
     const first = async () => {
       const { id } = await service.api.readySandbox();
@@ -105,7 +105,7 @@ describe('the first result of a sandbox', () => {
 });
 
 describe('the first result of JavaScript', () => {
-  it('takes at most three times as long as with Python, best run against best run, where its contexts were opened lately', async (t) => {
+  it('the first result of JavaScript takes at most three times as long as with Python, best run against best run, where its contexts were opened lately', async (t) => {
     const own = await testService();
     const first = async (language: 'python' | 'javascript') => {
       const { id } = await own.api.readySandbox();
@@ -154,7 +154,7 @@ describe('a JavaScript context', () => {
   });
   after(() => service.close());
 
-  it('after the first one of its sandbox is open in at most half the time that the first one took', async () => {
+  it('a JavaScript context after the first one of its sandbox is open in at most half the time that the first one took', async () => {
     // Moving its socket to this number is a kernel's last step before it is ready.
     const count = `
 from pathlib import Path
@@ -179,7 +179,7 @@ sum((p / 'fd/60').is_symlink() for p in kernels)`;
 });
 
 describe('a sandbox from the pool', () => {
-  it('is ready in at most half the time that one takes without a pool', async () => {
+  it('a sandbox from the pool is ready in at most half the time that one takes without a pool', async () => {
     const without = await testService({ CLOCHE_POOL_SIZE: '0' });
     const hostd = new HttpClient({ socketPath: runPaths(service.runDir).hostdSocket });
     try {

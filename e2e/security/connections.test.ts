@@ -50,7 +50,7 @@ it('a sandbox keeps a bounded number of ended connections to itself', skipUnless
 });
 
 describe('a sandbox that opens more flows than its share', () => {
-  it('is refused more, be they connections or datagrams, while its neighbour opens new ones', async () => {
+  it('a sandbox that opens more flows than its share is refused more, be they connections or datagrams, while its neighbour opens new ones', async () => {
     const attacker = (await service.api.readySandbox()).id;
     const address = await attack(attacker, 'print(own_address())');
     const neighbourAddress = await attack(neighbour, 'connections_that_stay(1); print(own_address())');
@@ -71,7 +71,7 @@ describe('a sandbox that opens more flows than its share', () => {
     assert.equal(await attack(neighbour, 'print(connects())'), 'connected');
   });
 
-  it('is refused more even if its connections end, which the kernel does not count', async () => {
+  it('a sandbox that opens more flows than its share is refused more even if its connections end, which the kernel does not count', async () => {
     const attacker = (await service.api.readySandbox()).id;
     const address = await attack(attacker, 'print(own_address())');
     const done = Number(await attack(attacker, `print(connections_that_end(${KEPT * 10}))`));
@@ -87,7 +87,7 @@ describe('a sandbox that opens more flows than its share', () => {
     await service.api.delete(`/v1/sandboxes/${attacker}`);
   });
 
-  it('is refused more with DNS queries behind the gateway, and the kernel forgets them with the sandbox', async () => {
+  it('a sandbox that opens more flows than its share is refused more with DNS queries behind the gateway, and the kernel forgets them with the sandbox', async () => {
     const networkPolicy = { mode: 'allowlist', hosts: ['allowed.test'] };
     const attacker = (await service.api.readySandbox({ networkPolicy })).id;
     const address = await attack(attacker, 'print(own_address())');

@@ -46,7 +46,7 @@ status = dict(line.split(":\\t") for line in open("/proc/self/status").read().sp
 import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp"]}))`;
   const NONE = '0000000000000000';
 
-  it('has no capability, can gain none, and is filtered', async () => {
+  it("a client's code has no capability, can gain none, and is filtered", async () => {
     const user = outcomesOf(await asUser(service, sandboxId, fields));
     const none = { CapEff: NONE, CapPrm: NONE, CapInh: NONE, CapAmb: NONE };
     assert.deepEqual(user, { Uid: '1000\t1000\t1000\t1000', ...none, NoNewPrivs: '1', Seccomp: '2' });
@@ -55,7 +55,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
     assert.deepEqual([control.NoNewPrivs, control.Seccomp], ['0', '0']);
   });
 
-  it('is started by an agent that can gain nothing either', async () => {
+  it("a client's code is started by an agent that can gain nothing either", async () => {
     const status = await asRoot(service, sandboxId, `print(open("/proc/${agent}/status").read())`);
     assert.match(status, /^NoNewPrivs:\t1$/m);
     assert.match(status, /^Seccomp:\t2$/m);
@@ -64,7 +64,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
     for (const capability of [21, 19, 27, 12, 13, 2, 24]) assert.equal((effective >> BigInt(capability)) & 1n, 0n);
   });
 
-  it('gains no debugger of the agent or of a kernel from a signal of root', async () => {
+  it("a client's code gains no debugger of the agent or of a kernel from a signal of root", async () => {
     // The first debugger takes the port of all. The last process, which has no defence, is the control.
     const signals = `
 import os, signal, subprocess, time, urllib.request
@@ -88,7 +88,7 @@ print(json.dumps([len(ours) >= 2, [title.endswith(f"[{child.pid}]") for title in
     assert.deepEqual(JSON.parse(outcome), expected, 'of agent and kernel, debugger and life of the control, the agent');
   });
 
-  it('gains no rights through programs, devices or other processes, and neither does root', async () => {
+  it("a client's code gains no rights through programs, devices or other processes, and neither does root", async () => {
     await execInside(service, sandboxId, ['/bin/sh', '-c', 'cp /bin/cat /srv/cat && chmod 4755 /srv/cat']);
     const inside = { folder: '/workspace', setuid: '/srv/cat', inside: true };
     const user = done(outcomesOf(await asUser(service, sandboxId, attempts('privileges', { ...inside, pid: agent }))));
@@ -105,7 +105,7 @@ print(json.dumps([len(ours) >= 2, [title.endswith(f"[{child.pid}]") for title in
     );
   });
 
-  it('would, without the defences', async () => {
+  it("a client's code would gain rights without the defences (control)", async () => {
     const setuid = join(folder, 'cat');
     copyFileSync('/bin/cat', setuid);
     chmodSync(setuid, 0o4755);
@@ -125,40 +125,52 @@ print(json.dumps([len(ours) >= 2, [title.endswith(f"[{child.pid}]") for title in
 describe('the settings and the secrets of the kernel', () => {
   const [shared, own] = [skipUnless('kernel', 'shared'), skipUnless('kernel', 'own')];
 
-  it('cannot be reached by code or root of a sandbox, but by root outside', shared, async () => {
-    const control = outcomesOf(await onHost('root', attempts('kernel-files')));
-    const paths = { write: pathsOf(control, 'write'), read: pathsOf(control, 'read') };
-    assert.ok(paths.write.length > 8 && paths.read.length > 3, JSON.stringify(paths));
-    const script = attempts('kernel-files', { paths });
-    assert.deepEqual(done(outcomesOf(await asUser(service, sandboxId, script))), []);
-    assert.deepEqual(done(outcomesOf(await asRoot(service, sandboxId, script))), []);
-  });
+  it(
+    'the settings and the secrets of the kernel cannot be reached by code or root of a sandbox, but by root outside',
+    shared,
+    async () => {
+      const control = outcomesOf(await onHost('root', attempts('kernel-files')));
+      const paths = { write: pathsOf(control, 'write'), read: pathsOf(control, 'read') };
+      assert.ok(paths.write.length > 8 && paths.read.length > 3, JSON.stringify(paths));
+      const script = attempts('kernel-files', { paths });
+      assert.deepEqual(done(outcomesOf(await asUser(service, sandboxId, script))), []);
+      assert.deepEqual(done(outcomesOf(await asRoot(service, sandboxId, script))), []);
+    },
+  );
 
-  it('are those of the sandbox alone where it has a kernel of its own', own, async () => {
-    const settings = ['vm/overcommit_memory', 'net/ipv4/ip_forward', 'kernel/hostname'];
-    const read = () => settings.map((name) => readFileSync(`/proc/sys/${name}`, 'utf8'));
-    const before = read();
-    const write = `
+  it(
+    'the settings and the secrets of the kernel are those of the sandbox alone where it has a kernel of its own',
+    own,
+    async () => {
+      const settings = ['vm/overcommit_memory', 'net/ipv4/ip_forward', 'kernel/hostname'];
+      const read = () => settings.map((name) => readFileSync(`/proc/sys/${name}`, 'utf8'));
+      const before = read();
+      const write = `
 import os
 for name in ${JSON.stringify(settings)}:
     try: open("/proc/sys/" + name, "w").write("2")
     except OSError: pass
 print(os.uname().release)`;
-    assert.notEqual((await asRoot(service, sandboxId, write)).trim(), release());
-    assert.deepEqual(read(), before);
-  });
+      assert.notEqual((await asRoot(service, sandboxId, write)).trim(), release());
+      assert.deepEqual(read(), before);
+    },
+  );
 
-  it('are on file systems mounted read-only, control groups included, or covered', shared, async () => {
-    const mounts = await asRoot(service, sandboxId, 'print(open("/proc/self/mountinfo").read())');
-    const writable = effectiveMounts(mounts).filter(({ target, options }) => {
-      const concerns = /^\/(sys|opt\/cloche|proc\/(sys|irq|bus|fs))(\/|$)/.test(target);
-      return concerns && !options.includes('ro');
-    });
-    assert.deepEqual(
-      writable.map(({ target }) => target),
-      [],
-    );
-  });
+  it(
+    'the settings and the secrets of the kernel are on file systems mounted read-only, control groups included, or covered',
+    shared,
+    async () => {
+      const mounts = await asRoot(service, sandboxId, 'print(open("/proc/self/mountinfo").read())');
+      const writable = effectiveMounts(mounts).filter(({ target, options }) => {
+        const concerns = /^\/(sys|opt\/cloche|proc\/(sys|irq|bus|fs))(\/|$)/.test(target);
+        return concerns && !options.includes('ro');
+      });
+      assert.deepEqual(
+        writable.map(({ target }) => target),
+        [],
+      );
+    },
+  );
 
   function pathsOf(outcomes: Outcomes, kind: string): string[] {
     return done(outcomes)

@@ -42,7 +42,7 @@ const parse = (lines: string): Decision[] =>
     .map((line) => JSON.parse(line));
 
 describe('the traffic of a gated sandbox', () => {
-  it('has an outcome for each request, with its host, verdict and bytes', async () => {
+  it('the traffic of a gated sandbox has an outcome for each request, with its host, verdict and bytes', async () => {
     const { stdout } = await egressLog('--json', '--sandbox', world.ids.allow);
     const decisions = parse(stdout);
     assert.ok(decisions.every(({ sandboxId }) => sandboxId === world.ids.allow));
@@ -55,7 +55,7 @@ describe('the traffic of a gated sandbox', () => {
     assert.deepEqual(parse((await egressLog('--json', '--sandbox', 'sbx_none')).stdout), []);
   });
 
-  it('is a table for people, and goes on while it is followed', async () => {
+  it('the traffic of a gated sandbox is a table for people, and goes on while it is followed', async () => {
     assert.match((await egressLog()).stdout, /^TIME +SANDBOX +VERDICT[\s\S]*denied/);
     const following = egressLog('--follow', '--json', '--sandbox', world.ids.deny);
     const lines = createInterface({ input: following.stdout });
@@ -66,7 +66,7 @@ describe('the traffic of a gated sandbox', () => {
     await following;
   });
 
-  it('has counters that the server shows', async () => {
+  it('the traffic of a gated sandbox has counters that the server shows', async () => {
     const { body } = await world.service.api.get('/metrics');
     assert.match(body, /^cloche_egress_decisions_total\{[^}]*verdict="denied"[^}]*\} [1-9]/m);
     assert.match(body, /^cloche_egress_bytes_total\{direction="down"\} [1-9]/m);

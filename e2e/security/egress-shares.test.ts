@@ -73,7 +73,7 @@ for (let request = 0; request < ${STREAMS}; request += 1) {
 setInterval(() => {}, 1000);`;
 
 describe('a sandbox that asks for more than its share', () => {
-  it('reaches all that it asks for where no gateway is between', async () => {
+  it('a sandbox that asks for more than its share reaches all that it asks for where no gateway is between', async () => {
     await run('open', inNode(MANY_REQUESTS));
     assert.equal(await mostHeld(), STREAMS);
     await endAttack('open');
@@ -88,7 +88,7 @@ describe('a sandbox that asks for more than its share', () => {
     await endAttack('allow');
   });
 
-  it('in one segment after the other of HTTP/1.1 has one request of each connection at once', async () => {
+  it('a sandbox that asks for more than its share in one segment after the other of HTTP/1.1 has one request of each connection at once', async () => {
     const code = `
 import socket
 streams = [socket.create_connection(("${world.internet.address}", 80)) for _ in range(8)]
@@ -117,7 +117,7 @@ def answer(message):
 const asking = (code: string) => ASK.replace('ADDRESS', world.internet.address) + code;
 
 describe('the look-ups of a sandbox', () => {
-  it('that the resolver leaves without an answer are at most 128 at once, and a neighbour has its names', async () => {
+  it('the look-ups of a sandbox that the resolver leaves without an answer are at most 128 at once, and a neighbour has its names', async () => {
     // The resolv.conf of an unrestricted sandbox names the gateway's address for DNS.
     const code = `
 import re, socket, subprocess
@@ -136,7 +136,7 @@ stream.connect((re.search(r"nameserver (\\S+)", open("/etc/resolv.conf").read())
     await eventually(async () => (await held()) > relayed + MAX_QUESTIONS);
   });
 
-  it('reach the resolver as single questions alone: no update, notification, zone or garbage', async () => {
+  it('the look-ups of a sandbox reach the resolver as single questions alone: no update, notification, zone or garbage', async () => {
     const code = (resolver: string) => `
 stream.connect((${resolver}, 53))
 print(answer(question("cloche.test", flags=4 << 11)), answer(question("cloche.test", flags=5 << 11)))
@@ -156,7 +156,7 @@ for message in [question("cloche.test", flags=5 << 11), question("cloche.test", 
     await eventually(async () => (await world.internet.seen()).questions.filter(isStrange).length === 3);
   });
 
-  it('fill no log when they cannot be read', async () => {
+  it('the look-ups of a sandbox fill no log when they cannot be read', async () => {
     const log = join(world.service.dataDir, 'logs', 'egress.log');
     const earlier = statSync(log).size;
     const code = `

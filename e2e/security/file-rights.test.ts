@@ -57,7 +57,7 @@ const links = async (target: string) => {
 const archiveOf = async (path: string) => (await sandbox.files.archive(path, { format: 'tar' })).body;
 
 describe('a file of root', () => {
-  it('is not read, not even through a link', async () => {
+  it('a file of root is not read, not even through a link', async () => {
     await denied('/srv/secret', () => sandbox.files.read('/srv/secret'));
     const link = await links('/srv/secret');
     await denied(`/workspace/${link}`, () => sandbox.files.read(link));
@@ -67,7 +67,7 @@ describe('a file of root', () => {
     assert.equal((await sandbox.artifacts.export('/srv/secret', { user: 'root' })).sizeBytes, 7);
   });
 
-  it('is not replaced through a link that code has put where a client writes', async () => {
+  it("a file of root is not replaced through a link that code has put at the path of a client's write", async () => {
     const before = await sandbox.files.readText('/etc/passwd');
     const link = await links('/etc/passwd');
     await denied('/etc/passwd', () => sandbox.files.write(link, 'root::0:0::/:/bin/sh\n'));
@@ -80,7 +80,7 @@ describe('a file of root', () => {
     assert.equal(await sandbox.files.readText('/srv/target/replaced'), 'by a link');
   });
 
-  it('has nothing unpacked beside it', async () => {
+  it('a file of root has nothing unpacked beside it', async () => {
     await asUser('mkdir -p /workspace/pack && echo planted > /workspace/pack/planted');
     const into = async (path: string, options?: FileOptions) =>
       sandbox.files.unpack(path, await archiveOf('pack'), options);
@@ -94,7 +94,7 @@ describe('a file of root', () => {
 });
 
 describe('directories that even root of the sandbox may not read', () => {
-  it('are marked in a listing of the tree that has them', async () => {
+  it('directories that even root of the sandbox may not read are marked in a listing of the tree that has them', async () => {
     for (const path of ['/proc', '/sys', '/dev']) {
       const entries = await sandbox.files.list(path, { depth: 30, ...AS_ROOT });
       assert.ok(entries.length > 0, path);
@@ -103,7 +103,7 @@ describe('directories that even root of the sandbox may not read', () => {
 });
 
 describe('a directory that is closed to the user', () => {
-  it('is not listed, searched, packed or watched', async () => {
+  it('a directory that is closed to the user is not listed, searched, packed or watched', async () => {
     await denied('/srv/closed', () => sandbox.files.list('/srv/closed'));
     await denied('/srv/closed/file', () => sandbox.files.stat('/srv/closed/file'));
     await denied('/srv/closed/none', () => sandbox.files.stat('/srv/closed/none'));
@@ -116,7 +116,7 @@ describe('a directory that is closed to the user', () => {
     );
   });
 
-  it('keeps what is in it to itself where what is above it is asked for', async () => {
+  it('a directory that is closed to the user keeps what is in it to itself where what is above it is asked for', async () => {
     const names = async (options = {}) =>
       (await sandbox.files.list('/srv', { depth: 3, ...options })).map(({ path }) => path);
     assert.ok((await names()).includes('/srv/closed'));
@@ -135,7 +135,7 @@ describe('a directory that is closed to the user', () => {
     assert.equal(await sandbox.files.exists('copy-of-mixed'), false);
   });
 
-  it('is left out of the events of a watch', async () => {
+  it('a directory that is closed to the user is left out of the events of a watch', async () => {
     const told: string[][] = [];
     const stop = new AbortController();
     for (const user of ['user', 'root'] as const) {
@@ -179,7 +179,7 @@ while time.time() < until and not os.path.exists("/workspace/stop"):
             os.system("rm -rf " + place + "/taken")
 `;
 
-  it('writes, unpacks and copies lead to nothing that is root’s', async () => {
+  it('links that are swapped while a client writes, unpacks and copies lead to nothing that is root’s', async () => {
     await asUser('mkdir -p /workspace/race/real /workspace/pack/deep && touch /workspace/pack/deep/{1..40}');
     const race = await sandbox.commands.start(['python3', '-c', swap]);
     await eventually(() => sandbox.files.exists('race/swapped'));

@@ -66,7 +66,7 @@ async function layLinks(): Promise<void> {
 }
 
 describe('a path that code has prepared', () => {
-  it('reads nothing of the host, where the host itself reads its file', async () => {
+  it('a path that code has prepared reads nothing of the host, where the host itself reads its file', async () => {
     await layLinks();
     const read = (path: string, user: 'user' | 'root') => outcome(() => sandbox.files.readText(path, { user }));
     for (const path of ways()) assert.equal(await read(path, 'root'), 'refused: not_found', path);
@@ -85,7 +85,7 @@ describe('a path that code has prepared', () => {
     assert.equal(readFileSync(secret, 'utf8'), SECRET);
   });
 
-  it('writes, moves and deletes nothing of the host', async () => {
+  it('a path that code has prepared writes, moves and deletes nothing of the host', async () => {
     await layLinks();
     const moved = () => `moved-${randomBytes(4).toString('hex')}`;
     for (const user of ['user', 'root'] as const) {
@@ -98,7 +98,7 @@ describe('a path that code has prepared', () => {
     assert.equal(readFileSync(secret, 'utf8'), SECRET);
   });
 
-  it('leads nowhere else while it changes', async () => {
+  it('a path that code has prepared leads nowhere else while it changes', async () => {
     await shell(`mkdir -p ${folder} real && echo -n inside > ${secret} && echo -n inside > real/secret`);
     await sandbox.run(`
 import os, threading
@@ -120,7 +120,7 @@ threading.Thread(target=swap, daemon=True).start()`);
     assert.equal(existsSync(join(folder, 'written')), false);
   });
 
-  it('unpacks nothing outside, through links that were there before', async () => {
+  it('a path that code has prepared unpacks nothing outside, through links that were there before', async () => {
     mkdirSync(join(folder, 'archive'), { recursive: true });
     await shell(
       `rm -rf place && mkdir place && ln -s ${folder} place/out && mkdir -p pack/out && echo x > pack/out/planted`,
@@ -132,7 +132,7 @@ threading.Thread(target=swap, daemon=True).start()`);
 });
 
 describe('what sandboxes share, and what is the kernel’s', () => {
-  it('cannot be written by the API, not even as root of the sandbox', async () => {
+  it('shared files and files of the kernel cannot be written by the API, not even as root of the sandbox', async () => {
     const closed = [
       '/opt/cloche/agent.cjs',
       '/opt/cloche/planted',
@@ -154,7 +154,7 @@ describe('what sandboxes share, and what is the kernel’s', () => {
     assert.equal((await sandbox.run('1 + 1')).outputs[0]?.value, '2');
   });
 
-  it('does not hang a process that reads it', async () => {
+  it('no shared file and no file of the kernel hangs a process that reads it', async () => {
     await shell('mkfifo pipe-without-end; ln -s /dev/zero zeros');
     for (const user of ['user', 'root'] as const) {
       for (const path of ['pipe-without-end', 'zeros', '/dev/random', '/dev/ptmx', '/proc/kmsg', '/proc/1/mem']) {

@@ -54,7 +54,7 @@ print(json.dumps(rights))
 `;
 
 describe('a kernel that was forked into its sandbox', unlessStarted, () => {
-  it('has the rights, limits, namespaces and descriptors of one that was started there, and no others', async () => {
+  it('a kernel that was forked into its sandbox has the rights, limits, namespaces and descriptors of one that was started there, and no others', async () => {
     const { id } = await service.api.readySandbox();
     const itsForked = await forkedContext(service, id);
     const started = await startedContext(service, id);
@@ -63,16 +63,19 @@ describe('a kernel that was forked into its sandbox', unlessStarted, () => {
     assert.equal(JSON.parse(ofForked).oom, '1000\n');
   });
 
-  it('finds the name of the sandbox, also where a loaded module keeps it', async () => {
+  it('a kernel that was forked into its sandbox finds the name of the sandbox, also where a loaded module keeps it', async () => {
     const names = 'import os, platform, socket; print(platform.node(), os.uname().nodename, socket.gethostname())';
     assert.equal(await output(forked, names), 'sandbox sandbox sandbox\n');
     assert.notEqual(hostname(), 'sandbox');
   });
 
-  it('shows nothing of the host in its environment, command line and memory', forkedIn, async () => {
-    const secrets = [service.apiKey, service.dataDir, service.runDir, process.cwd()];
-    const halvesOf = (text: string) => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
-    const search = (sought: string[]) => `
+  it(
+    'a kernel that was forked into its sandbox shows nothing of the host in its environment, command line and memory',
+    forkedIn,
+    async () => {
+      const secrets = [service.apiKey, service.dataDir, service.runDir, process.cwd()];
+      const halvesOf = (text: string) => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
+      const search = (sought: string[]) => `
 import json
 halves = json.loads(${JSON.stringify(JSON.stringify(sought.map(halvesOf)))})
 found = set()
@@ -92,21 +95,22 @@ with open("/proc/self/mem", "rb", 0) as memory:
                 at = content.find(head.encode(), begin)
 print(sorted(found))
 `;
-    assert.equal(await output(forked, search(secrets)), '[]\n');
-    assert.equal(
-      await output(forked, search(['/usr/lib/python3.11/site.py'])),
-      '[0]\n',
-      'the search finds what is there',
-    );
-    const environment = await output(
-      forked,
-      'print(open("/proc/self/environ").read(), open("/proc/self/cmdline").read())',
-    );
-    for (const secret of secrets) assert.ok(!environment.includes(secret));
-  });
+      assert.equal(await output(forked, search(secrets)), '[]\n');
+      assert.equal(
+        await output(forked, search(['/usr/lib/python3.11/site.py'])),
+        '[0]\n',
+        'the search finds what is there',
+      );
+      const environment = await output(
+        forked,
+        'print(open("/proc/self/environ").read(), open("/proc/self/cmdline").read())',
+      );
+      for (const secret of secrets) assert.ok(!environment.includes(secret));
+    },
+  );
 
   it(
-    'cannot write the program and the libraries that it shares with others, and neither can root',
+    'a kernel that was forked into its sandbox cannot write the program and the libraries that it shares with others, and neither can root',
     forkedIn,
     async () => {
       const attempt = (pid: string) => `
@@ -128,7 +132,7 @@ print({outcome(path, flags) for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDONLY | 
     },
   );
 
-  it('shares no randomness and no names with others of the same zygote', async () => {
+  it('a kernel that was forked into its sandbox shares no randomness and no names with others of the same zygote', async () => {
     const other = (await service.api.readySandbox()).id;
     const theirs = await forkedContext(service, other);
     const code = `
@@ -150,7 +154,7 @@ print(json.dumps({
   });
 
   it(
-    'cannot be looked into or stopped by root of the sandbox before it has the rights of its user',
+    'a kernel that was forked into its sandbox cannot be looked into or stopped by root of the sandbox before it has the rights of its user',
     forkedIn,
     async () => {
       const watch = asRoot(
@@ -192,7 +196,7 @@ print(met, looked_into)
     },
   );
 
-  it('leaves no process behind when its context is deleted, or when it ends by itself', async () => {
+  it('a kernel that was forked into its sandbox leaves no process behind when its context is deleted, or when it ends by itself', async () => {
     const processes = async () =>
       (await output(forked, 'import os; print(*filter(str.isdigit, os.listdir("/proc")))')).trim().split(' ');
     const deleted = await forkedContext(service, sandboxId);
@@ -215,7 +219,7 @@ print(met, looked_into)
 });
 
 describe('the zygote', forkedIn, () => {
-  it('has one capability, no files of the host but the template, no network, and a filter of system calls', () => {
+  it('the zygote has one capability, no files of the host but the template, no network, and a filter of system calls', () => {
     const [pid = 0] = zygotePids(service);
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
     const value = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1];
@@ -235,7 +239,7 @@ describe('the zygote', forkedIn, () => {
     assert.deepEqual(Object.keys(readLinks(pid)), ['lo']);
   });
 
-  it('that does not answer keeps no sandbox from being destroyed, and no context from being opened', async () => {
+  it('a zygote that does not answer keeps no sandbox from being destroyed, and no context from being opened', async () => {
     const { id } = await service.api.readySandbox();
     const contextId = await forkedContext(service, id);
     const [pid = 0] = zygotePids(service);

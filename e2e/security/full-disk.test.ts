@@ -110,7 +110,7 @@ describe('the volume of the service', () => {
     }
   });
 
-  it('accepts nothing new below its reserve, while existing sandboxes continue', async () => {
+  it('the volume of the service accepts nothing new below its reserve, while existing sandboxes continue', async () => {
     const { id } = await service.api.readySandbox();
     assert.equal((await write(id, 1000)).status, 200);
     leaveFree((RESERVE_MB - 8) * MEBIBYTE);
@@ -135,7 +135,7 @@ describe('the volume of the service', () => {
     await service.api.delete(path);
   });
 
-  it('that is completely full ends no part of the service, which continues when there is space again', async () => {
+  it('the volume of the service that is completely full ends no part of the service, which continues when there is space again', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     const pid = service.pid('server');

@@ -54,7 +54,7 @@ describe('a table of the kernel', sharedKernel, () => {
     });
   }
 
-  it('is shared by sandboxes whose user namespaces have one owner: the control', async () => {
+  it('tables of the kernel are shared by sandboxes whose user namespaces have one owner (control)', async () => {
     const program = `${DEFINITIONS}\n${attempts('shared-owner')}`;
     const counts: Record<string, Record<'shared' | 'own', [number, number]>> = JSON.parse(
       await onHost('root', program),
@@ -70,7 +70,7 @@ describe('locks on files, which no control group counts', sharedKernel, () => {
   const MANY = 400_000;
   const FEW = 5000;
 
-  it('end the process that takes too many of them, and not those of a neighbour', async () => {
+  it('locks on files end the process that takes too many of them, and not those of a neighbour', async () => {
     const { id: attacker } = await service.api.readySandbox();
     assert.equal(await takeAsUser(neighbour, 'file_lock', FEW), FEW);
     const taking = `${DEFINITIONS}\nimport time\ntake("file_lock", ${MANY})\ntime.sleep(60)`;
@@ -82,12 +82,12 @@ describe('locks on files, which no control group counts', sharedKernel, () => {
     await service.api.delete(`/v1/sandboxes/${attacker}`);
   });
 
-  it('are as many as a process wants outside of a sandbox: the control', async () => {
+  it('locks on files are as many as a process wants outside of a sandbox: the control', async () => {
     const count = await onHost('user', `${DEFINITIONS}\nprint(take("file_lock", 120_000))`);
     assert.equal(Number(count), 120_000);
   });
 
-  it('are those of a process, as locks of an open file could wait in a socket: these are refused', async () => {
+  it('locks on files are those of a process, as locks of an open file could wait in a socket: these are refused', async () => {
     const code = `
 import errno, fcntl, struct, tempfile
 lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0)
@@ -110,7 +110,7 @@ print(*["done" if call() != -1 else errno.errorcode[ctypes.get_errno()] for call
 ordinary = [lambda: libc.mmap(None, size, 3, 0x22, -1, 0), lambda: libc.memfd_create(b"x", 0), lambda: libc.shmget(0, size, 0o1600)]
 print(*["done" if call() != -1 else errno.errorcode[ctypes.get_errno()] for call in ordinary])`;
 
-  it('are not given to a sandbox, which has ordinary pages', async (t) => {
+  it('huge pages that the operator has set aside are not given to a sandbox, which has ordinary pages', async (t) => {
     const before = readFileSync(POOL, 'utf8');
     t.after(() => writeFileSync(POOL, before));
     writeFileSync(POOL, String(Number(before) + 2));
@@ -128,12 +128,12 @@ describe('memory that the kernel compiles filters into, which all of the host sh
   const namesBy = (outcomes: Record<string, string>, wanted: RegExp) =>
     Object.keys(outcomes).filter((name) => wanted.test(outcomes[name] ?? ''));
 
-  it('is taken by any process outside of a sandbox: the control', async () => {
+  it('memory of compiled filters is taken by any process outside of a sandbox: the control', async () => {
     const { filters }: Kinds = JSON.parse(await onHost('user', script));
     assert.deepEqual(namesBy(filters, /^(?!done$)/), []);
   });
 
-  it('is not for code or root of a sandbox, whose other options work', async () => {
+  it('memory of compiled filters is not for code or root of a sandbox, whose other options work', async () => {
     for (const output of [await asUser(service, neighbour, script), await asRoot(service, neighbour, script)]) {
       const { filters, others }: Kinds = JSON.parse(output);
       assert.deepEqual(namesBy(filters, /^(?!(EINVAL|ENOPROTOOPT)$)/), []);

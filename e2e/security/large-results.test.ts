@@ -95,7 +95,7 @@ function storedBytes(): number {
 }
 
 describe('results as large as they can be', () => {
-  it('of control characters, in six contexts at once, stop neither the server nor a neighbour', async (t) => {
+  it('results as large as they can be of control characters, in six contexts at once, stop neither the server nor a neighbour', async (t) => {
     const { id } = await service.api.readySandbox();
     const path = `/v1/sandboxes/${id}/code`;
     const created = Array.from({ length: CONTEXTS }, () =>
@@ -141,7 +141,7 @@ describe('results as large as they can be', () => {
     await service.api.delete(`/v1/sandboxes/${id}`);
   });
 
-  it('fill no more of the disk than an organization may keep for replay', async () => {
+  it('results as large as they can be fill no more of the disk than an organization may keep for replay', async () => {
     const { id } = await service.api.readySandbox();
     const path = `/v1/sandboxes/${id}/code/runs`;
     const body = { code: `count = globals().get("count", 0) + 1\n${RANDOM}`, language: 'python' };

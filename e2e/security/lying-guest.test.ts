@@ -38,7 +38,7 @@ describe('an agent that lies', () => {
       ...(contextId && { contextId }),
     });
 
-  it('is taken for an honest one as long as it tells the truth', async () => {
+  it('an agent that lies is taken for an honest one as long as it tells the truth', async () => {
     const { id } = await service.api.readySandbox();
     const { status, body } = await run(id, 'truth');
     assert.deepEqual([status, body.run.stdout, body.run.error], [200, 'honest', undefined]);
@@ -122,7 +122,7 @@ describe('an agent that lies', () => {
     assert.equal(answer.status, 200);
   });
 
-  it('in many runs at once costs no more than in one', async () => {
+  it('an agent that lies in many runs at once costs no more than in one', async () => {
     const { id } = await service.api.readySandbox();
     const contexts = await Promise.all(
       Array.from({ length: 8 }, () => service.api.post(`/v1/sandboxes/${id}/code/contexts`, { language: 'python' })),
@@ -134,7 +134,7 @@ describe('an agent that lies', () => {
   });
 
   for (const lie of ['events without end', 'endless announcements']) {
-    it(`by ${lie} does not keep the server from others`, async (t) => {
+    it(`an agent that lies by ${lie} does not keep the server from others`, async (t) => {
       const seen: string[] = [];
       for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
         const quietMs = await medianMs(neighbour);
@@ -207,7 +207,7 @@ describe('the root of a sandbox', () => {
   });
   after(() => service?.close());
 
-  it('that kills the agent ends its own sandbox, and no other', async () => {
+  it('root of a sandbox that kills the agent ends its own sandbox, and no other', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     const agent = await agentPid(service, id);
@@ -220,7 +220,7 @@ describe('the root of a sandbox', () => {
     assert.equal((await service.api.run(neighbour, 'kept')).outputs[0]?.value, '1');
   });
 
-  it('that stops the agent gets no answer beyond the time of a run, and can still be destroyed', async () => {
+  it('root of a sandbox that stops the agent gets no answer beyond the time of a run, and can still be destroyed', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     await execInside(service, id, ['kill', '-STOP', String(await agentPid(service, id))]);
@@ -271,7 +271,7 @@ ${what}`;
     });
   }
 
-  it('by the result of another run is passed to no client', async () => {
+  it('the result of another run, which a kernel sends to its agent, is passed to no client', async () => {
     const stolen = '{"type": "output", "runId": "run_other", "kind": "inline", "format": "text", "value": "stolen"}';
     const { id } = await service.api.readySandbox();
     await service.api.run(id, speak(`send(frame(${JSON.stringify(stolen)}.encode()))`));

@@ -42,7 +42,7 @@ const CLOSED =
 const NOT_REACHED = /^(?!reached)/;
 
 describe('a host that is permitted', () => {
-  it('is reached by every program, over HTTP and over HTTPS', () => {
+  it('a host that is permitted is reached by every program, over HTTP and over HTTPS', () => {
     for (const scheme of ['http', 'https']) {
       for (const program of ['urllib', 'requests', 'curl', 'fetch of Node']) {
         expect({ [`${scheme} to an allowed host by ${program}`]: { open: REACHED, allow: REACHED, deny: REACHED } });
@@ -50,7 +50,7 @@ describe('a host that is permitted', () => {
     }
   });
 
-  it('is reached by pip, git and npm, which trust the gateway as well', () => {
+  it('a host that is permitted is reached by pip, git and npm, which trust the gateway as well', () => {
     for (const name of SANDBOXES) {
       for (const program of ['pip', 'git', 'npm']) {
         const printed = outcomes[name][`https to an allowed host by ${program}`];
@@ -59,7 +59,7 @@ describe('a host that is permitted', () => {
     }
   });
 
-  it('is reached at any port, by a WebSocket, and however its name is written', () => {
+  it('a host that is permitted is reached at any port, by a WebSocket, and however its name is written', () => {
     const always = { open: REACHED, allow: REACHED, deny: REACHED };
     expect({
       'another port': always,
@@ -70,7 +70,7 @@ describe('a host that is permitted', () => {
     });
   });
 
-  it('is reached by a second connection that resumes the TLS session of the first', () => {
+  it('a host that is permitted is reached by a second connection that resumes the TLS session of the first', () => {
     for (const version of ['TLSv1_2', 'TLSv1_3']) {
       for (const client of ['Python', "Node's agent", 'curl']) {
         expect({ [`a resumed session of ${version} by ${client}`]: { open: REACHED, allow: REACHED, deny: REACHED } });
@@ -78,7 +78,7 @@ describe('a host that is permitted', () => {
     }
   });
 
-  it('is any subdomain of a pattern, but not the name itself', () => {
+  it('a host that is permitted is any subdomain of a pattern, but not the name itself', () => {
     const always = { open: REACHED, allow: REACHED, deny: REACHED };
     expect({
       'http to a.wild.test': always,
@@ -88,7 +88,7 @@ describe('a host that is permitted', () => {
     });
   });
 
-  it('is resolved by the gateway, not by a resolver of the sandbox’s choice', () => {
+  it('a host that is permitted is resolved by the gateway, not by a resolver of the sandbox’s choice', () => {
     expect({
       'an allowed Host at the address of a denied one': {
         open: /^reached the other address$/,
@@ -100,7 +100,7 @@ describe('a host that is permitted', () => {
 });
 
 describe('a host that is not permitted', () => {
-  it('is refused to every program, over HTTP and over HTTPS', () => {
+  it('a host that is not permitted is refused to every program, over HTTP and over HTTPS', () => {
     for (const scheme of ['http', 'https']) {
       for (const program of ['urllib', 'requests', 'curl', 'fetch of Node']) {
         expect({
@@ -114,7 +114,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is recognized in every request that names it, also beside a permitted name', () => {
+  it('a host that is not permitted is recognized in every request that names it, also beside a permitted name', () => {
     const refused = { open: REACHED, allow: DENIED, deny: DENIED };
     expect({
       'a denied Host at the address of an allowed one': refused,
@@ -140,7 +140,7 @@ describe('a host that is not permitted', () => {
     });
   });
 
-  it('is recognized in capitals, with a trailing dot, with a port and in Unicode', () => {
+  it('a host that is not permitted is recognized in capitals, with a trailing dot, with a port and in Unicode', () => {
     for (const name of ['DENIED.TEST', 'denied.test.', 'Denied.test.:80']) {
       expect({ [`Host ${name}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
     }
@@ -150,7 +150,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is not reached by a request in or behind another one', () => {
+  it('a host that is not permitted is not reached by a request in or behind another one', () => {
     assert.ok(wasAsked('denied.test', 'tag-open-pipelined'));
     for (const name of GATED) {
       for (const way of ['pipelined', 'smuggled', 'odd'])
@@ -158,7 +158,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is refused in forms of HTTP and TLS that only lenient servers take', () => {
+  it('a host that is not permitted is refused in forms of HTTP and TLS that only lenient servers take', () => {
     const odd = Object.keys(outcomes.open).filter((attempt) =>
       /^a (method|request)( of HTTP| after| that (ends|follows)|, one)|^TLS behind|^HTTP\/2/.test(attempt),
     );
@@ -170,7 +170,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is refused by its address in every notation', () => {
+  it('a host that is not permitted is refused by its address in every notation', () => {
     for (const notation of ['dotted', 'decimal', 'octal', 'hexadecimal', 'short']) {
       expect({ [`a literal address, ${notation}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
     }
@@ -182,7 +182,7 @@ describe('a host that is not permitted', () => {
 });
 
 describe('names', () => {
-  it('that resolve to private addresses are not reached, even if they resolved to public ones before', async () => {
+  it('names that resolve to private addresses are not reached, even if they resolved to public ones before', async () => {
     assert.match(await (await fetch(`http://${world.internet.privateAddress}:80/`)).text(), REACHED);
     expect({ 'a name of a private address': { open: NOT_REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
     for (const name of GATED) {
@@ -190,7 +190,7 @@ describe('names', () => {
     }
   });
 
-  it('that are not permitted reach no resolver, so they carry nothing out', () => {
+  it('names that are not permitted reach no resolver, so they carry nothing out', () => {
     for (const way of ['system', 'datagram', 'stream', 'tls', 'https']) {
       assert.ok(seen.questions.includes(`tag-open-${way}.data.test`), way);
       assert.ok(seen.questions.includes(`tag-open-${way}.denied.test`), way);
@@ -199,7 +199,7 @@ describe('names', () => {
     }
   });
 
-  it('are answered at once when they are not', () => {
+  it('names that do not exist are answered at once', () => {
     for (const way of ['to another resolver', 'to another resolver by TCP']) {
       expect({
         [`data in a denied name, ${way}`]: { open: /^answered$/, allow: /^no such name$/, deny: /^no such name$/ },
@@ -221,18 +221,18 @@ it('special ranges and those that the operator closes are closed, in every mode 
 });
 
 describe('traffic that is no HTTP', () => {
-  it('is carried over TCP with a denylist, and in no other mode', () => {
+  it('traffic other than HTTP is carried over TCP with a denylist, and in no other mode', () => {
     expect({
       'raw TCP to an allowed address': { open: REACHED, allow: CLOSED, deny: REACHED },
       'raw TCP to a denied address': { open: REACHED, allow: CLOSED, deny: CLOSED },
     });
   });
 
-  it('is not carried to the ports of HTTP and HTTPS', () => {
+  it('traffic other than HTTP is not carried to the ports of HTTP and HTTPS', () => {
     expect({ 'bytes of no protocol, at a port of HTTP': { open: /^status 400$/, allow: CLOSED, deny: CLOSED } });
   });
 
-  it('is carried over UDP and ICMP echo with a denylist, but to no denied address, and in no other mode', () => {
+  it('traffic other than HTTP is carried over UDP and ICMP echo with a denylist, but to no denied address, and in no other mode', () => {
     const flows = { open: REACHED, allow: NOT_REACHED, deny: REACHED };
     expect({
       'UDP to an allowed address': flows,
@@ -244,7 +244,7 @@ describe('traffic that is no HTTP', () => {
     for (const port of [7000, 443, 4433, 123]) expect({ [`a datagram to port ${port}`]: flows });
   });
 
-  it('does not begin a QUIC connection, at any port, of any version and in any form', () => {
+  it('a QUIC connection does not begin, at any port, of any version and in any form', () => {
     const ports = [7000, 443, 4433, 123].map((port) => `to port ${port}`);
     const versions = ['of version 2', 'of a draft', 'of Google, Q046', 'of Google, Q043', 'of an unknown version'];
     const forms = ['without the fixed bit', 'in a small datagram', 'in fragments'];
@@ -266,14 +266,14 @@ describe('traffic that is no HTTP', () => {
 
   // The host's kernel has no part of gVisor's network but the link.
   const shared = skipUnless('kernel', 'shared');
-  it('does not flow by ICMP where datagrams do not, nor by IPv6, even for root of the host', shared, async () => {
+  it('ICMP does not flow where datagrams do not, nor by IPv6, even for root of the host', shared, async () => {
     for (const name of ['open', 'deny'] as const) assert.equal(await fromOutside(name, PING), 'reached');
     assert.notEqual(await fromOutside('allow', PING), 'reached');
     const links = 'print(open("/proc/net/if_inet6").read().count("eth0"))';
     for (const name of SANDBOXES) assert.equal(await fromOutside(name, links), '0');
   });
 
-  it('does not begin a QUIC connection in fragments that are cut within its header either', shared, async () => {
+  it('a QUIC connection does not begin in fragments that are cut within its header either', shared, async () => {
     for (const name of ['open', 'deny'] as const) await fromOutside(name, CUT_QUIC.replace('NAME', name));
     const { quic } = await world.internet.seen();
     assert.ok(quic.includes('tag-open-cut'));

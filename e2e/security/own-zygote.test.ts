@@ -67,7 +67,7 @@ async function listed(): Promise<string[]> {
 }
 
 describe('where an agent meets kernels of its sandbox’s own zygote', forkedWithin, () => {
-  it('shows no names to code, which can put nothing there either', async () => {
+  it('the socket for kernels of a sandbox’s own zygote shows no names to code, which can put nothing there either', async () => {
     const attempt = (call: string) => `import os
 try: print(${call})
 except OSError as error: print(type(error).__name__)`;
@@ -81,7 +81,7 @@ except OSError as error: print(type(error).__name__)`;
     });
   });
 
-  it('accepts no process of another user as a kernel, which would be killed with its context, and no process without a name', async () => {
+  it('the socket for kernels of a sandbox’s own zygote accepts no process of another user as a kernel, which would be killed with its context, and no process without a name', async () => {
     await expectKernel();
     assert.equal(await output(`${SAY}\nprint(say("00-11", os.getpid()), say("${EXPECTED}", 1))`), 'False False');
     assert.ok((await listed()).includes(`${EXPECTED}.stdout`));
@@ -93,7 +93,7 @@ except OSError as error: print(type(error).__name__)`;
     );
   });
 
-  it('that is flooded costs no context', async () => {
+  it('a flood of the socket for kernels of a sandbox’s own zygote costs no context', async () => {
     await output(`${SAY}
 flood = [socket.socket(socket.AF_UNIX) for _ in range(100)]
 for one in flood:
@@ -106,7 +106,7 @@ for one in flood:
 });
 
 describe('a zygote of the sandbox’s own', forkedWithin, () => {
-  it('has the rights of its user, as its kernels have, and so has nothing that code could take from it', async () => {
+  it('a zygote of the sandbox’s own has the rights of its user, as its kernels have, and so has nothing that code could take from it', async () => {
     const rights = `import os
 def rights(process):
     status = dict(line.split(':', 1) for line in open(f'/proc/{process}/status'))

@@ -59,7 +59,7 @@ describe('the parts that strangers talk to', () => {
 });
 
 describe('a gateway that has been taken over', () => {
-  it("reaches neither the server's memory and database nor hostd", async () => {
+  it("a gateway that has been taken over reaches neither the server's memory and database nor hostd", async () => {
     const { hostdSocket } = runPaths(service.runDir);
     const memory = `/proc/${service.pid('server')}/mem`;
     const attacks: Record<string, string[]> = {
@@ -80,14 +80,14 @@ describe('the sockets', () => {
   const answers = async (command: string[]) =>
     (await execa(command[0] ?? '', command.slice(1), { reject: false })).exitCode === 0;
 
-  it("of hostd answers root and the server's user alone", async () => {
+  it("the socket of hostd answers root and the server's user alone", async () => {
     const health = ask(runPaths(service.runDir).hostdSocket, '/health');
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
     assert.equal(await answers([...asOtherUser, ...health]), false);
   });
 
-  it("of an agent answers root and the server's user alone", async () => {
+  it("the socket of an agent answers root and the server's user alone", async () => {
     const { instancesDir } = runPaths(service.runDir);
     const folder = join(instancesDir, service.instanceKey(sandboxId));
     const health = ask(join(folder, 'agent.sock'), '/health');
@@ -98,7 +98,7 @@ describe('the sockets', () => {
     assert.equal(statSync(folder).uid, 0);
   });
 
-  it('of secrets answers the users of egress and of the server, and root, alone', async () => {
+  it('the socket of secrets answers the users of egress and of the server, and root, alone', async () => {
     const values = [...ask(runPaths(service.runDir).secretsSocket, '/values'), '-H', 'content-type: application/json'];
     const question = [...values, '-d', JSON.stringify({ sandboxId, questions: [] })];
     assert.equal(await answers(question), true);
@@ -106,7 +106,7 @@ describe('the sockets', () => {
     assert.equal(await answers([...asOtherUser, ...question]), false);
   });
 
-  it('of the operator answers root alone', async () => {
+  it('the socket of the operator answers root alone', async () => {
     const { operatorSocket } = runPaths(service.runDir);
     const orgs = ask(operatorSocket, '/orgs');
     const said = async (command: string[]) =>
@@ -123,7 +123,7 @@ describe('the sockets', () => {
 });
 
 describe('hostd', () => {
-  it('takes no path and no unknown word from a caller', async () => {
+  it('hostd takes no path and no unknown word from a caller', async () => {
     const socket = runPaths(service.runDir).hostdSocket;
     const put = async (path: string, body: unknown) => {
       const command = ['-sS', '-m', '10', '--unix-socket', socket, '--path-as-is', '-X', 'PUT', `http://x${path}`];

@@ -106,7 +106,7 @@ describe('the clients of the image', replaced, () => {
   }
 
   for (const mode of ['allowlist', 'denylist'] as const) {
-    it(`send it in the mode ${mode} too`, async () => {
+    it(`the clients of the image send it in the mode ${mode} too`, async () => {
       await arrived();
       await shell(sandboxes[mode], `curl -sSf -H "Authorization: Bearer $KEY" ${https}/`);
       assert.deepEqual(await arrived(), [`${HOST} Bearer ${VALUE}`]);
@@ -115,7 +115,7 @@ describe('the clients of the image', replaced, () => {
 });
 
 describe('an unrestricted sandbox with secrets', () => {
-  it('reaches what one without secrets reaches: HTTP, HTTPS, TCP and datagrams', async () => {
+  it('an unrestricted sandbox with secrets reaches what one without secrets reaches: HTTP, HTTPS, TCP and datagrams', async () => {
     const script = `curl -sSf http://cloche.test/; curl -sSf https://cloche.test/; curl -sSf http://${internet.address}:8000/
 python3 -c 'import socket
 s = socket.create_connection(("${internet.address}", 7000), 5); print(s.recv(7).decode())
@@ -127,7 +127,7 @@ u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(5); u.sendto(
 
 describe('the value of a secret', () => {
   it(
-    'goes to no other host, nor over plain HTTP, nor in a URL, a body or a look-up, nor after a redirect',
+    'the value of a secret goes to no other host, nor over plain HTTP, nor in a URL, a body or a look-up, nor after a redirect',
     replaced,
     async () => {
       const attacks = {
@@ -160,7 +160,7 @@ describe('the value of a secret', () => {
     },
   );
 
-  it('of a permitted host that echoes it comes back in the body only, as documented', replaced, async () => {
+  it('a secret that a permitted host echoes comes back in the body only, as documented', replaced, async () => {
     // Another secret, because the service keeps the output of commands.
     const sandbox = await sandboxWith(MODES.unrestricted, (await createSecret('echoed-value', [HOST])).id);
     const { text } = await shell(sandbox, `curl -sSi -H "Authorization: Bearer $KEY" https://${HOST}/echo`);
@@ -170,7 +170,7 @@ describe('the value of a secret', () => {
     assert.equal(body, 'Bearer echoed-value');
   });
 
-  it('is in no process and no file of the sandbox, also for its root', async () => {
+  it('the value of a secret is in no process and no file of the sandbox, also for its root', async () => {
     const sandbox = await sandboxWith(MODES.unrestricted);
     await arrived();
     await shell(sandbox, `curl -sSf -H "Authorization: Bearer $KEY" https://${HOST}/ > out`);
@@ -184,7 +184,7 @@ describe('the value of a secret', () => {
     assert.match(await search(key), /workspace\/environment/);
   });
 
-  it('is in no file, argument, environment or log of the service', async () => {
+  it('the value of a secret is in no file, argument, environment or log of the service', async () => {
     const files = [service.dataDir, service.runDir].flatMap((cwd) =>
       globSync('**/*.{json,log,db,db-wal,env}', { cwd }).map((name) => join(cwd, name)),
     );
@@ -205,7 +205,7 @@ describe('the value of a secret', () => {
     assert.ok(places(secretId).length > 0);
   });
 
-  it('is not given to another sandbox for a placeholder that it learned', async () => {
+  it('the value of a secret is not given to another sandbox for a placeholder that it learned', async () => {
     const key = (await shell(sandboxes.unrestricted, 'printf %s "$KEY"')).text;
     await arrived();
     await shell(sandboxes.allowlist, `curl -sSf -H "Authorization: Bearer ${key}" https://${HOST}/`);
@@ -214,7 +214,7 @@ describe('the value of a secret', () => {
 });
 
 describe('a change of a secret', served, () => {
-  it('is in force for the next request, and a deleted secret is not sent', async () => {
+  it('a change of a secret is in force for the next request, and a deleted secret is not sent', async () => {
     const { id } = await createSecret('first-value', [HOST]);
     const sandbox = await sandboxWith(MODES.unrestricted, id);
     const send = async () => {
@@ -237,7 +237,7 @@ describe('a change of a secret', served, () => {
 
 describe('after kill -9', served, () => {
   for (const part of ['egress', 'hostd', 'server'] as const) {
-    it(`of ${part}, a sandbox has its secrets again`, async () => {
+    it(`after kill -9 of ${part}, a sandbox has its secrets again`, async () => {
       await service.kill(part);
       await service.restart(part);
       await arrived();

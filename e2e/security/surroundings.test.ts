@@ -140,19 +140,23 @@ describe('from inside a sandbox', () => {
 });
 
 describe('two sandboxes', () => {
-  it('share no user id of the host, so neither owns files of the other', skipUnless('kernel', 'shared'), async () => {
-    const map = 'print(open("/proc/self/uid_map").read() + open("/proc/self/gid_map").read())';
-    const ranges = await Promise.all(
-      [attacker, neighbour].map(async (id) => {
-        const [, users, count, , groups] = (await asUser(service, id, map)).trim().split(/\s+/).map(Number);
-        assert.equal(users, groups);
-        return { from: users ?? 0, to: (users ?? 0) + (count ?? 0) };
-      }),
-    );
-    const [low, high] = ranges.toSorted((a, b) => a.from - b.from);
-    assert.ok(low && high && low.to <= high.from, JSON.stringify(ranges));
-    assert.ok(low.from > 65_536);
-  });
+  it(
+    'two sandboxes share no user id of the host, so neither owns files of the other',
+    skipUnless('kernel', 'shared'),
+    async () => {
+      const map = 'print(open("/proc/self/uid_map").read() + open("/proc/self/gid_map").read())';
+      const ranges = await Promise.all(
+        [attacker, neighbour].map(async (id) => {
+          const [, users, count, , groups] = (await asUser(service, id, map)).trim().split(/\s+/).map(Number);
+          assert.equal(users, groups);
+          return { from: users ?? 0, to: (users ?? 0) + (count ?? 0) };
+        }),
+      );
+      const [low, high] = ranges.toSorted((a, b) => a.from - b.from);
+      assert.ok(low && high && low.to <= high.from, JSON.stringify(ranges));
+      assert.ok(low.from > 65_536);
+    },
+  );
 });
 
 describe('what all sandboxes share', () => {
@@ -161,7 +165,7 @@ describe('what all sandboxes share', () => {
 import hashlib, json
 print(json.dumps({p: hashlib.sha256(open(p, "rb").read()).hexdigest() for p in ${JSON.stringify(programs)}}))`;
 
-  it('is not changed for the next sandbox by anything that root of one does', async () => {
+  it('what all sandboxes share is not changed for the next sandbox by anything that root of one does', async () => {
     const before = await asUser(service, neighbour, digests);
     const overwrite = `
 import os, json
@@ -189,7 +193,7 @@ print(json.dumps(outcomes))`;
     assert.equal(await asUser(service, neighbour, digests), before);
   });
 
-  it('cannot be overwritten through the program of a running process (CVE-2019-5736)', async () => {
+  it('what all sandboxes share cannot be overwritten through the program of a running process (CVE-2019-5736)', async () => {
     // Each command runs until its standard input ends.
     const attack = (...command: string[]) => `
 import os, subprocess
@@ -221,7 +225,7 @@ describe('the folder of a context (CVE-2024-21626)', () => {
   const open = (cwd: string) =>
     service.api.post(`/v1/sandboxes/${attacker}/code/contexts`, { language: 'python', cwd });
 
-  it('is refused where it leads out of the workspace, by links and descriptors too', async () => {
+  it('the directory of a context (CVE-2024-21626) is refused where it leads out of the workspace, by links and descriptors too', async () => {
     await asUser(
       service,
       attacker,

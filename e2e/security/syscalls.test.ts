@@ -32,7 +32,7 @@ describe('system calls that attack kernels', { skip: process.arch !== 'x64' && '
   });
   after(() => service?.close());
 
-  it('are done, or looked at, outside of a sandbox', async (t) => {
+  it('system calls that attack kernels succeed outside of a sandbox (control)', async (t) => {
     const outcomes = Object.entries(outcomesOf(await onHost('root', script)));
     const unknown = outcomes.filter(([name, outcome]) => name !== 'clone3' && UNKNOWN_HERE.test(outcome));
     if (unknown.length > 0) t.diagnostic(`this kernel has none of: ${unknown.map(([name]) => name).join(', ')}`);
@@ -43,20 +43,20 @@ describe('system calls that attack kernels', { skip: process.arch !== 'x64' && '
     assert.ok(outcomes.length - unknown.length > 40);
   });
 
-  it('are allowed in part even to an unprivileged user outside of a sandbox (control)', async () => {
+  it('system calls that attack kernels are allowed in part even to an unprivileged user outside of a sandbox (control)', async () => {
     const outcomes = outcomesOf(await onHost('user', script));
     for (const name of ['unshare a user namespace', 'keyctl', 'add_key']) assert.equal(outcomes[name], 'done', name);
   });
 
-  it("are refused to a client's code, each of them", async () => {
+  it("system calls that attack kernels are refused to a client's code, each of them", async () => {
     assert.deepEqual(unrefused(outcomesOf(await asUser(service, sandboxId, script))), []);
   });
 
-  it('are refused to the root of a sandbox, each of them', async () => {
+  it('system calls that attack kernels are refused to the root of a sandbox, each of them', async () => {
     assert.deepEqual(unrefused(outcomesOf(await asRoot(service, sandboxId, script))), []);
   });
 
-  it('are not those that programs make sockets with', async () => {
+  it('the filter permits the system calls that programs make sockets with', async () => {
     const makeSockets = `
 import socket
 sockets = {
@@ -85,7 +85,7 @@ print(json.dumps({name: outcome(make) for name, make in sockets.items()}))`;
     }
   });
 
-  it("do not include a sync of the host's file systems", skipUnless('kernel', 'shared'), async (t) => {
+  it("a sync by a sandbox writes none of the host's file systems", skipUnless('kernel', 'shared'), async (t) => {
     const file = join(service.dataDir, 'unwritten');
     const dirtyPages = async () => Number(await onHost('root of the host', dirtyPagesOf(file)));
     writeFileSync(file, Buffer.alloc(4 * 1024 * 1024, 1));

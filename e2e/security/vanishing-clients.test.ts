@@ -99,7 +99,7 @@ async function vanish(random: Random, bytes: Buffer): Promise<void> {
 
 const descriptors = () => readdirSync(`/proc/${service.pid('server')}/fd`).length;
 
-it('end nothing but themselves, and nothing of them stays', async () => {
+it('clients that vanish end nothing but themselves, and nothing of them stays', async () => {
   const { pid } = service;
   const pids = [pid('server'), pid('hostd')];
   const openBefore = descriptors();

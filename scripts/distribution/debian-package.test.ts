@@ -29,7 +29,7 @@ describe('a Debian package', () => {
     return packDebian(tree, out, { version: '1.2.3', compression: 'none' });
   }
 
-  it('has the same bytes each time, whatever the umask', async () => {
+  it('a Debian package has the same bytes each time, whatever the umask', async () => {
     const first = readFileSync(await pack('first'));
     const umask = process.umask(0o077);
     try {
@@ -39,7 +39,7 @@ describe('a Debian package', () => {
     }
   });
 
-  it('belongs to root, has its units, and settings that only root reads', async () => {
+  it('a Debian package belongs to root, has its units, and settings that only root reads', async () => {
     const file = await pack('listed');
     const list = execFileSync('dpkg-deb', ['--contents', file], { encoding: 'utf8' });
     assert.match(list, /^-rwxr-xr-x root\/root .* \.\/opt\/cloche\/bin\/cloche$/m);
@@ -60,14 +60,14 @@ describe('a Debian package', () => {
     assert.match(fields, /^Depends: .*\bcrun\b.*\bnftables\b/m);
   });
 
-  it('has scripts that a shell of POSIX parses, and that make the accounts as a start does', () => {
+  it('a Debian package has scripts that a shell of POSIX parses, and that make the accounts as a start does', () => {
     for (const script of globSync('deploy/debian/*')) execFileSync('dash', ['-n', script]);
     const text = readFileSync('deploy/debian/postinst', 'utf8');
     assert.ok(text.includes(`useradd ${NEW_ACCOUNT.join(' ')} "$user"`), text);
     assert.ok(text.includes(`for user in ${Object.values(SERVICE_USERS).join(' ')}; do`));
   });
 
-  it('lists every setting beside the programs', async () => {
+  it('a Debian package lists every setting beside the programs', async () => {
     const list = execFileSync('dpkg-deb', ['--contents', await pack('with-list')], { encoding: 'utf8' });
     assert.match(list, / \.\/opt\/cloche\/settings\.env$/m);
     const text = settingsList();
@@ -75,7 +75,7 @@ describe('a Debian package', () => {
     for (const { name } of own) if (name !== 'CLOCHE_CONFIG_FILE') assert.match(text, new RegExp(`^#?${name}=`, 'm'));
   });
 
-  it('has settings that Cloche reads, also with each of its examples', () => {
+  it('a Debian package has settings that Cloche reads, also with each of its examples', () => {
     const text = readFileSync('deploy/cloche.env', 'utf8');
     const file = join(folder, 'cloche.env');
     const setBy = (content: string) => {
@@ -89,7 +89,7 @@ describe('a Debian package', () => {
     assert.equal(setBy(text.replaceAll(/^#(?=CLOCHE_)/gm, '')).length, 6);
   });
 
-  it('has a manual page with every command that does something', async () => {
+  it('a Debian package has a manual page with every command that does something', async () => {
     const page = await manualPage('1.2.3', 0);
     for (const command of ['run', 'sandbox create', 'admin key create', 'start', 'doctor']) {
       assert.match(page, new RegExp(`^\\.SS cloche ${command} `, 'm'));

@@ -14,7 +14,7 @@ const WRITTEN = 'package.json';
 const files = sourceFiles([...packages.map(({ location }) => location), ...GUEST_SOURCES]);
 
 describe('what a release contains', () => {
-  it('is every package that a program of the service depends on, and none of tests', () => {
+  it('what a release contains is every package that a program of the service depends on, and none of tests', () => {
     const names = packages.map(({ name }) => name);
     for (const { name, dependencies = {} } of packages) {
       const missing = Object.keys(dependencies).filter((each) => each.startsWith('@cloche/') && !names.includes(each));
@@ -24,7 +24,7 @@ describe('what a release contains', () => {
     for (const name of ['@cloche/testkit', '@cloche/bench', '@cloche/e2e']) assert.ok(!names.includes(name), name);
   });
 
-  it('has the program of each service, and every file that another one imports', () => {
+  it('what a release contains has the program of each service, and every file that another one imports', () => {
     for (const program of Object.values(PROGRAMS)) assert.ok(files.includes(program), program);
     const sources = files.filter((file) => /\.(ts|mjs)$/.test(file) && !file.endsWith('.d.ts'));
     const missing = sources.flatMap((from) => {
@@ -38,7 +38,7 @@ describe('what a release contains', () => {
     assert.deepEqual(missing, []);
   });
 
-  it('has no test', () => {
+  it('what a release contains has no test', () => {
     assert.deepEqual(
       files.filter((file) => /\.test\.ts$|testkit/.test(file)),
       [],

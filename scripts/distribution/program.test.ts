@@ -22,16 +22,16 @@ describe('the program of a release', () => {
     writeFileSync(join(folder, 'node_modules/.bin/node'), `#!/bin/sh\n${node}\n`, { mode: 0o755 });
   }
 
-  it('runs the command line with its arguments, also by a link', () => {
+  it('the program of a release runs the command line with its arguments, also by a link', () => {
     writeFileSync(join(folder, 'libraries/libatomic.so.1'), '');
     assert.equal(execFileSync(join(folder, 'cloche'), ['run', '-'], { encoding: 'utf8' }), 'run -\n');
   });
 
-  it('runs where Node finds its library elsewhere', () => {
+  it('the program of a release runs where Node finds its library elsewhere', () => {
     assert.equal(execFileSync(join(folder, 'cloche'), ['run', '-'], { encoding: 'utf8' }), 'run -\n');
   });
 
-  it('names the library that Node lacks, with the commands that install it', () => {
+  it('the program of a release names the library that Node lacks, with the commands that install it', () => {
     install('exit 127');
     const { status, stderr } = spawnSync(join(folder, 'cloche'), ['start'], { encoding: 'utf8' });
     assert.equal(status, 1);

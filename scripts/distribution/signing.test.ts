@@ -82,7 +82,7 @@ describe('a release', { skip: hasApt ? false : 'apt-utils is not installed here'
     assert.equal(verify(), 1);
   });
 
-  it('is a source of apt, which refuses a changed index', () => {
+  it('a release is a source of apt, which refuses a changed index', () => {
     writeAptIndex(out, KEY);
     const good = updateApt();
     assert.equal(good.status, 0, good.all);

@@ -108,7 +108,7 @@ describe('the check of the files of a release', { skip: hasGpg ? false : 'gpg is
     rmSync(folder, { recursive: true });
   });
 
-  it('takes a whole release, signed or not', () => {
+  it('the check of the files of a release takes a whole release, signed or not', () => {
     const names = [...NAMES, ...templateArchives(whole, VERSION)];
     checkFiles(whole, names, true);
     const unsigned = join(folder, 'unsigned');
@@ -117,12 +117,12 @@ describe('the check of the files of a release', { skip: hasGpg ? false : 'gpg is
     checkFiles(unsigned, names, false);
   });
 
-  it('refuses the signature of an earlier release beside unsigned files', () => {
+  it('the check of the files of a release refuses the signature of an earlier release beside unsigned files', () => {
     assert.throws(() => checkFiles(whole, NAMES, false), /is of an earlier release/);
   });
 
   for (const { title, change, says } of FAULTS) {
-    it(`refuses ${title}`, () => {
+    it(`the check of the files of a release refuses ${title}`, () => {
       const out = join(folder, 'changed/out');
       cpSync(whole, out, { recursive: true });
       try {

@@ -44,9 +44,9 @@ describe('checkPackage', () => {
     return checkPackage(built, packTarball(built, folder));
   }
 
-  it('accepts a package that has what it needs and nothing else', () => check({}));
+  it('checkPackage accepts a package that has what it needs and nothing else', () => check({}));
 
-  it('refuses files that were not built, and names what is missing', async () => {
+  it('checkPackage refuses files that were not built, and names what is missing', async () => {
     const wrong = { LICENSE: undefined, 'dist/index.test.js': '', 'dist/index.ts': '' };
     await assert.rejects(check(wrong), ({ message }: Error) => {
       assert.match(message, /LICENSE is missing/);
@@ -56,7 +56,7 @@ describe('checkPackage', () => {
     });
   });
 
-  it('refuses imports of other packages, dependencies, and folders of this machine', async () => {
+  it('checkPackage refuses imports of other packages, dependencies, and folders of this machine', async () => {
     const code = `import { LIMITS } from '@cloche/contract';\nimport('typebox');\nconsole.log('${resolve('.')}');\n`;
     await assert.rejects(check({ 'dist/index.js': code }, { dependencies: { typebox: '1' } }), ({ message }: Error) => {
       assert.match(message, /dist\/index\.js imports @cloche\/contract/);
@@ -67,19 +67,19 @@ describe('checkPackage', () => {
     });
   });
 
-  it('accepts imports of a host that the manifest declares', () => {
+  it('checkPackage accepts imports of a host that the manifest declares', () => {
     const code = `export { part } from '@host/core/part';\n`;
     return check({ 'dist/index.js': code }, { peerDependencies: { '@host/core': '^2.0.0' } }, ['@host/core']);
   });
 
-  it('refuses a host that is not declared, or is declared and bundled', async () => {
+  it('checkPackage refuses a host that is not declared, or is declared and bundled', async () => {
     const code = `import { host } from 'host';\nhost();\n`;
     await assert.rejects(check({ 'dist/index.js': code }, {}, ['host']), /package\.json does not declare host/);
     await assert.rejects(check({}, { peerDependencies: { host: '1' } }, ['host']), /no file imports host/);
     await assert.rejects(check({}, { peerDependencies: { host: '1' } }), /package\.json has peerDependencies: host/);
   });
 
-  it('refuses a manifest that names files which are not there', async () => {
+  it('checkPackage refuses a manifest that names files which are not there', async () => {
     await assert.rejects(check({}, { bin: { sample: './bin/other.js' } }), /publint: .*bin\/other\.js/);
   });
 });

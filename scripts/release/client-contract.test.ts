@@ -10,7 +10,7 @@ const SENT = ['id', 'method', 'path', 'idempotency'] as const;
 const KINDS = ['upload', 'download', 'events'] as const;
 
 describe('what clients in a checkout read of the contract', () => {
-  it('is current, and loads no schema', async () => {
+  it('what clients in a checkout read of the contract is current, and loads no schema', async () => {
     const remedy = 'run `node_modules/.bin/node scripts/client-contract.ts`';
     const text = readFileSync(CLIENT_CONTRACT, 'utf8');
     assert.equal(text, clientContractText(), remedy);
@@ -35,7 +35,7 @@ describe('the contract in bundles of clients', () => {
     bundled = await import(`data:text/javascript;base64,${Buffer.from(text).toString('base64')}`);
   });
 
-  it('has of each operation what sending a request needs', () => {
+  it('the contract in bundles of clients has what sending a request of each operation needs', () => {
     assert.deepEqual(Object.keys(bundled.operations), Object.keys(contract.operations));
     const all: Readonly<Record<string, contract.Operation>> = bundled.operations;
     for (const source of Object.values(contract.operations) as contract.Operation[]) {
@@ -46,12 +46,12 @@ describe('the contract in bundles of clients', () => {
     }
   });
 
-  it('has of each error whether the request may be repeated', () => {
+  it('the contract in bundles of clients says for each error whether the request may be repeated', () => {
     const retryable = (errors: object) => Object.entries(errors).map(([code, error]) => [code, error.retryable]);
     assert.deepEqual(retryable(bundled.ERRORS), retryable(contract.ERRORS));
   });
 
-  it('has the limits, constants and functions that clients use, with their values, and no schema', () => {
+  it('the contract in bundles of clients has the limits, constants and functions that clients use, with their values, and no schema', () => {
     assert.equal(bundled.LIMITS.waitMaxMs, contract.LIMITS.waitMaxMs);
     assert.deepEqual(bundled.SIGNALS, contract.SIGNALS);
     assert.deepEqual([bundled.isScope('code:run'), bundled.isScope('code:walk')], [true, false]);

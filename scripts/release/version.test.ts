@@ -23,7 +23,7 @@ describe('the version of the release', () => {
     assert.deepEqual(naming, []);
   });
 
-  it('is seen in file names, requirements and prose', () => {
+  it('the version of the release is seen in file names, requirements and prose', () => {
     const texts = [
       'cloche_0.1.0_amd64.deb',
       'cloche-0.1.0-linux-x64.tar.gz',
@@ -42,7 +42,7 @@ describe('the version of the release', () => {
       assert.doesNotMatch(text, NAMED);
   });
 
-  it('is that of every package: a manifest has no version of its own', () => {
+  it('the version of the release is that of every package: a manifest has no version of its own', () => {
     const manifests = files.filter((file) => /(^|\/)package\.json$/.test(file) && file !== 'package.json');
     const own = manifests.filter((file) => !OF_OTHERS.includes(file) && 'version' in JSON.parse(textOf(file)));
     assert.deepEqual(own, []);
@@ -54,14 +54,14 @@ describe('the version of the release', () => {
     assert.deepEqual(internal, []);
   });
 
-  it('is that of every Python package: a build sets it', () => {
+  it('the version of the release is that of every Python package: a build sets it', () => {
     for (const file of globSync('{packages/*/*,adapters/*}/pyproject.toml')) {
       const [project = ''] = /^\[project\]$.*?(?=^\[)/ms.exec(textOf(file)) ?? [];
       assert.match(project, /^(version = "0"|dynamic = \["version"\])$/m, file);
     }
   });
 
-  it('is that of the lock file, the SDK for Python, the command line and the newest entry of the changelog', async () => {
+  it('the version of the release is that of the lock file, the SDK for Python, the command line and the newest entry of the changelog', async () => {
     const lock = JSON.parse(textOf('package-lock.json'));
     assert.deepEqual([lock.version, lock.packages[''].version], [version, version]);
     assert.match(
@@ -78,7 +78,7 @@ describe('the version of the release', () => {
   });
 });
 
-it('names the version from which a release may break promises', () => {
+it('the page on releases names the version from which a release may break promises', () => {
   const next = Object.entries({
     '0.2.0': '0.3',
     '0.2.17': '0.3',

@@ -8,13 +8,13 @@ const row = (changes: Partial<Row>): Row => ({ what: 'x', unit: 'ms', subject: f
 const peer = (value: number) => ({ name: 'peer', figures: figuresOf([value]) });
 
 describe('a row', () => {
-  it('is as many times as good as its peer, whichever way is better', () => {
+  it('a row is as many times as good as its peer, whichever way is better', () => {
     assert.equal(timesAsGood(row({ peer: peer(200) })), 20);
     assert.equal(timesAsGood(row({ unit: '/s', peer: peer(5) })), 2);
     assert.equal(timesAsGood(row({})), undefined);
   });
 
-  it('is met when each of its aims is', () => {
+  it('a row is met when each of its aims is', () => {
     assert.equal(isMet(row({})), undefined);
     assert.equal(isMet(row({ targets: [{ atMost: 10 }, { of: 'p99', atMost: 9 }] })), false);
     assert.equal(isMet(row({ targets: [{ atMost: 10 }], peer: peer(200), ratioAtLeast: 21 })), false);
@@ -24,7 +24,7 @@ describe('a row', () => {
     assert.equal(isMet(row({ unit: '/s', targets: [{ atLeast: 11 }] })), false);
   });
 
-  it('says what is to be reached', () => {
+  it('a row says what is to be reached', () => {
     assert.equal(
       describeAims(row({ targets: [{ of: 'p99', atMost: 2.5 }], ratioAtMost: 4 })),
       "p99 ≤ 2.50 ms, at most 4 times its peer's",

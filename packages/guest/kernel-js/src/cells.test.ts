@@ -171,7 +171,7 @@ test('a cell that nests too deeply is an error and not the end', async () => {
   assert.equal(next, '1');
 });
 
-test('awaits, calls and patterns keep their shape around renamed names and constants', async () => {
+test('expressions with await, calls and patterns keep their shape around renamed names and constants', async () => {
   assert.deepEqual(
     await resultsOf(
       'const URL = Promise.resolve(1), Event = [2]; const c = 3; let o = { URL, Event }',

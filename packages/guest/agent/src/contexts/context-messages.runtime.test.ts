@@ -20,7 +20,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
   const execute = (code: string, more: object = {}, options?: RunOptions) =>
     send('execute_request', { code, ...more }, options);
 
-  test('are answered in order with what the run prints', async () => {
+  test('messages of clients to the kernel of a Python context are answered in order with what the run prints', async () => {
     const code = 'print(1)\ndisplay(2)\nprint(3)\nget_ipython().kernel.send("iopub", "comm_msg", {})\nprint(4)\n5';
     for (let round = 0; round < 20; round++) {
       const { events, reply, stdout } = await execute(code);
@@ -37,7 +37,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     }
   });
 
-  test('answer questions about code without counting a cell', async () => {
+  test('messages of clients to the kernel of a Python context answer questions about code without counting a cell', async () => {
     const { reply: first } = await execute('value_of_tests = 1');
     const completed = await send('complete_request', { code: 'value_of_te', cursor_pos: 11 });
     assert.deepEqual(completed.reply.matches, ['value_of_tests']);
@@ -56,7 +56,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     );
   });
 
-  test('ask the client for a line of input, which only the run that waits for it gets', async () => {
+  test('messages of clients to the kernel of a Python context ask the client for a line of input, which only the run that waits for it gets', async () => {
     const answers = `/contexts/${python.context}/messages`;
     const answer = (value: unknown) =>
       python.agent.call('POST', answers, { message: JSON.stringify({ content: { value } }) });
@@ -70,7 +70,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.equal((await python.agent.call('POST', '/contexts/none/messages', { message: '' })).status, 404);
   });
 
-  test('ask on when a client answers with what is no line of input', async () => {
+  test('messages of clients to the kernel of a Python context ask on when a client answers with what is no line of input', async () => {
     const answers = `/contexts/${python.context}/messages`;
     const run = await start('execute_request', { code: 'input()', allow_stdin: true });
     await run[Symbol.asyncIterator]().next();
@@ -81,7 +81,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.deepEqual([done.error, done.stateLost], [undefined, undefined]);
   });
 
-  test('ask the client to exit, which keeps the variables; other runs end their cell', async () => {
+  test('messages of clients to the kernel of a Python context ask the client to exit, which keeps the variables; other runs end their cell', async () => {
     await execute('kept = 7');
     for (const code of ['exit', 'quit', 'exit()', 'quit(3)']) {
       const { reply, done } = await execute(code);
@@ -93,7 +93,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.equal((await python.agent.run(python.context, 'print(kept)')).stdout, '7\n');
   });
 
-  test('are interrupted while they wait for input, and keep the variables', async () => {
+  test('messages of clients to the kernel of a Python context are interrupted while they wait for input, and keep the variables', async () => {
     await execute('kept = 7');
     const run = await start('execute_request', { code: 'input()', allow_stdin: true });
     await run[Symbol.asyncIterator]().next();
@@ -103,7 +103,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.equal((await execute('kept')).told[0]?.content.data['text/plain'], '7');
   });
 
-  test('count as outputs, so that a flood of them and large ones are bounded', async () => {
+  test('messages of clients to the kernel of a Python context count as outputs, so that a flood of them and large ones are bounded', async () => {
     const tell = 'tell = lambda data: get_ipython().kernel.send("iopub", "comm_msg", {"data": data})\n';
     const large = await execute(`${tell}tell("x" * 2000)\ntell("small")`, {}, { limits: { outputBytes: 1000 } });
     assert.match(large.outputs[0]?.value ?? '', /message output of \d+ bytes as JSON left out/);
@@ -118,7 +118,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.ok(all.told.length < 12, String(all.told.length));
   });
 
-  test('that are malformed fail by themselves', async () => {
+  test('messages of clients to the kernel of a Python context that are malformed fail by themselves', async () => {
     for (const message of ['{', '7', '{"header":{}}', '{"header":{"msg_type":"execute_request"},"content":{}}']) {
       const { done } = await python.agent.run(python.context, '', { message });
       assert.ok(done.error, message);

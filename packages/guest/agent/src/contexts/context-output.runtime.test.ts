@@ -12,7 +12,7 @@ describePython('the output of a context', (python) => {
     `${indent}import os, time\n${indent}while not os.path.exists(${JSON.stringify(inWorkspace(name))}): time.sleep(0.005)`;
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
-  test('forwards each print while the cell goes on', async () => {
+  test('the output of a context forwards each print while the cell goes on', async () => {
     // The cell prints again only after the test has received the first output.
     const code = `print("first", end="")\n${untilExists('seen')}\nprint("second", end="")`;
     const printed: string[] = [];

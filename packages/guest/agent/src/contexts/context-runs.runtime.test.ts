@@ -47,7 +47,7 @@ describePython('the runs of a context', (python) => {
     });
   }
 
-  test('kills a loop that swallows its interrupt, and says once that the state is lost', async () => {
+  test('a context kills a loop that swallows its interrupt, and says once that the state is lost', async () => {
     const code = 'import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: print("no")';
     const { done, elapsedMs } = await python.agent.run(python.context, code, { timeoutMs: TIMEOUT_MS });
     assert.equal(done.error?.name, 'TimeoutError');
@@ -76,7 +76,7 @@ describePython('the runs of a context', (python) => {
     assert.equal(await value('"executed" in globals()'), 'False');
   });
 
-  test('runs execute in the order in which they came', async () => {
+  test('the runs of a context execute in the order in which they came', async () => {
     await python.agent.run(python.context, 'order = []');
     const runs = await Promise.all(
       Array.from({ length: 20 }, (_, i) => python.agent.run(python.context, `order.append(${i}); ${i}`)),

@@ -19,7 +19,7 @@ describePython('a context of the agent', (python) => {
     await python.agent.call('DELETE', '/contexts/same');
   });
 
-  test('is opened along with its first runs, however many come at once', async () => {
+  test('a context of the agent is opened along with its first runs, however many come at once', async () => {
     const open = { language: 'python' as const, cwd: python.agent.workspace, timeoutMs: 30_000 };
     const results = await Promise.all(
       [1, 2, 3].map(() => python.agent.run('along', 'import os; os.getpid()', { open })),
@@ -32,7 +32,7 @@ describePython('a context of the agent', (python) => {
     await python.agent.call('DELETE', '/contexts/along');
   });
 
-  test('runs nothing for a client that has gone while it was opened', async () => {
+  test('a context of the agent runs nothing for a client that has gone while it was opened', async () => {
     const open = { language: 'python' as const, cwd: python.agent.workspace, timeoutMs: 30_000 };
     const { connection } = await python.agent.start('left', 'left = 1', { open });
     connection.destroy();
@@ -86,7 +86,7 @@ describePython('a context of the agent', (python) => {
     await python.agent.call('DELETE', `/contexts/${fresh}`);
   });
 
-  test('refuses what does not fit its schemas', async () => {
+  test('a context of the agent refuses what does not fit its schemas', async () => {
     assert.equal(
       (await python.agent.call('PUT', '/contexts/x', { language: 'cobol', cwd: '/', timeoutMs: 1 })).status,
       400,
@@ -127,7 +127,7 @@ describePython('a context of the agent', (python) => {
     await eventually(() => descriptorCount(python.agent.process.pid) <= descriptors, { because: 'they close' });
   });
 
-  test('when it ends nothing is left', async () => {
+  test('a context of the agent leaves nothing behind when it ends', async () => {
     const seconds = ownSeconds();
     const own = await StartedAgent.start(findPythonPackages());
     const id = await own.open();

@@ -100,7 +100,7 @@ describePython('a workspace', (python) => {
     });
   }
 
-  test("that lost a context's folder names it when the kernel is replaced", async () => {
+  test('a context whose folder is lost is named when the kernel is replaced', async () => {
     const { agent } = python;
     restore(agent);
     const cwd = `${agent.workspace}/inner`;

@@ -44,7 +44,7 @@ describePython('a plain cell', (python) => {
     return outputs[0]?.value;
   };
 
-  test('does what it does in IPython, and fails as it does there', async () => {
+  test('a plain cell does what it does in IPython, and fails as it does there', async () => {
     const differing = await value(`${COMPARISON}
 cells = ["1+1", "1+1\\n\\n", "x = 1", "None", "'text' # and more", "print('a')", "1;2", "x = 5; x", "x = 5; x;", "{1: 2}",
   "for i in range(2): i", "if True:\\n    1", "def f():\\n    return 1\\nf()", "(1,\\n2)", "'''a\\nb'''", "a = 1\\nb = 2\\na + b",
@@ -64,7 +64,7 @@ for cell in taken:
     assert.equal(differing, '(0, [])');
   });
 
-  test('does so whatever it is put together of, and whatever went wrong with that', async () => {
+  test('a plain cell has the result of IPython for any combination of its parts, also when it fails', async () => {
     await fuzz(5, async (random) => {
       const differing = await value(`${COMPARISON}
 import random
@@ -92,7 +92,7 @@ for _ in range(100):
     });
   });
 
-  test('is left to IPython where a hook may change its result', async () => {
+  test('a plain cell is left to IPython where a hook may change its result', async () => {
     const taken = await value(`
 import ast
 shell = get_ipython()
@@ -107,7 +107,7 @@ shell.set_custom_exc((KeyError,), lambda *given: None); custom = takes(); shell.
     assert.equal(taken, '(True, [False, False, False, False, False, False], False, False, False, True)');
   });
 
-  test('of a warm-up is nothing that a later one could know of', async () => {
+  test('the plain cell of a warm-up leaves nothing that a later cell can see', async () => {
     const { outputs } = await python.agent.run(
       await python.agent.open(),
       `
@@ -120,13 +120,13 @@ cells = [name for name in linecache.cache if name.startswith("<cell")]
     assert.equal(outputs[0]?.value, '(None, True, 0, [], False)');
   });
 
-  test('leaves the hook for exceptions as it was, with another cell run in it too', async () => {
+  test('a plain cell leaves the hook for exceptions as it was, with another cell run in it too', async () => {
     await value('import sys; get_ipython().plain_cells.run("None")');
     await value('None');
     assert.equal(await value('get_ipython().sys_excepthook is sys.__excepthook__'), 'True');
   });
 
-  test('shows the result of its last expression whatever the one before did to how results are shown', async () => {
+  test('a plain cell shows the result of its last expression whatever the one before did to how results are shown', async () => {
     await value('import builtins, sys; sys.displayhook = lambda value: None');
     assert.equal(await value('1'), '1');
     assert.equal(await value('builtins._ = 7\n2'), '2');

@@ -7,7 +7,7 @@ import { describePython } from '../../testing/describe-python.ts';
 describePython('what a Python context shows', (python) => {
   const run = (code: string) => python.agent.run(python.context, code);
 
-  test('sends every form of what is displayed, in order with what is printed', async () => {
+  test('a Python context sends every form of what is displayed, in order with what is printed', async () => {
     const { outputs, events } = await run(
       'from IPython.display import display, HTML, Image, JSON\nprint("before")\ndisplay(HTML("<b>x</b>"))\nprint("after")\nimport math\ndisplay({"application/json": {"nan": math.nan, "list": [1, "a"]}}, raw=True)',
     );
@@ -28,7 +28,7 @@ describePython('what a Python context shows', (python) => {
     assert.deepEqual(JSON.parse(outputs[2]?.value ?? ''), { nan: null, list: [1, 'a'] });
   });
 
-  test('shows texts and numbers as IPython does', async () => {
+  test('a Python context shows texts and numbers as IPython does', async () => {
     const { outputs } = await run(`
 shown = get_ipython().display_formatter
 values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000, chr(0xd800), "", [1]]
@@ -36,7 +36,7 @@ values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000,
     assert.equal(outputs[0]?.value, '[]');
   });
 
-  test('shows a number by whatever formatter the cell registers for it, or for everything', async () => {
+  test('a Python context shows a number by whatever formatter the cell registers for it, or for everything', async () => {
     const formsOf = async (code: string) => {
       const { outputs } = await run(`formatters = get_ipython().display_formatter\n${code}`);
       return outputs.map(({ mimeType, value }) => [mimeType, value]);
@@ -58,7 +58,7 @@ values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000,
     await run(`_ = ${everywhere}.pop(int)`);
   });
 
-  test('asks a formatter of the client for every value, whatever kind of object it is', async () => {
+  test('a Python context asks a formatter of the client for every value, whatever kind of object it is', async () => {
     const differing = await run(`
 from IPython.core.formatters import BaseFormatter, DisplayFormatter
 shown = get_ipython().display_formatter
@@ -74,7 +74,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     assert.equal(differing.outputs[0]?.value, "([], ({'text/plain': '7'}, {}))", JSON.stringify(differing.done.error));
   });
 
-  test('sends a value that a cell shows by itself before what it does next', async () => {
+  test('a Python context sends a value that a cell shows by itself before what it does next', async () => {
     const shows = ['sys.displayhook(5)', 'get_ipython().run_cell("5")', '_ = [get_ipython().run_cell("5")]'];
     for (const [index, show] of shows.entries()) {
       const shown = join(python.agent.workspace, `shown-${index}`);
@@ -90,7 +90,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     }
   });
 
-  test('sends pictures as base64', async () => {
+  test('a Python context sends pictures as base64', async () => {
     const { outputs } = await run(
       'from IPython.display import Image\nimport zlib, struct\ndef chunk(k, d): return struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d))\npng = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\\0\\0")) + chunk(b"IEND", b"")\nImage(data=png)',
     );
@@ -103,7 +103,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     );
   });
 
-  test('sends a DataFrame as text, HTML and bounded data', async () => {
+  test('a Python context sends a DataFrame as text, HTML and bounded data', async () => {
     const { outputs } = await run(
       'import pandas as pd, numpy as np\npd.DataFrame({"n": range(5000), "x": [np.nan, np.inf] * 2500, "t": pd.Timestamp("2020-01-02")})',
     );
@@ -152,7 +152,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     assert.deepEqual([wide.columns.length, wide.rows.length, wide.rows[1].length], [200, 2, 200]);
   });
 
-  test('publishes figures at the end of the cell and on show(), once each, with their data', async () => {
+  test('a Python context publishes figures at the end of the cell and on show(), once each, with their data', async () => {
     const { outputs, done } = await run(
       'import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [3, 4]); plt.title("Bars")\nplt.show()\nprint("between")\nplt.plot([1, 2], [3, 4], label="line"); plt.xlabel("x")',
     );
@@ -175,7 +175,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     assert.deepEqual((await run('plt.get_fignums()')).outputs[0]?.value, '[]');
   });
 
-  test('takes the magics of notebooks that ask for figures inline', async () => {
+  test('a Python context takes the magics of notebooks that ask for figures inline', async () => {
     const { outputs, done, stdout } = await run(
       '%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);',
     );
@@ -184,7 +184,7 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     assert.equal(outputs.filter(({ format }) => format === 'png').length, 1);
   });
 
-  test('replaces what is too large for the protocol', async () => {
+  test('a Python context replaces what is too large for the protocol', async () => {
     const { outputs, done } = await python.agent.run(
       python.context,
       'from IPython.display import display\ndisplay({"text/html": "\\x01" * 20_000_000}, raw=True); "next"',

@@ -41,7 +41,7 @@ __import__("matplotlib_inline.backend_inline").backend_inline.set_matplotlib_for
 plt.close("all")`;
 
   for (const [name, cells, expected] of CASES)
-    test(`is shown as in Jupyter: ${name}`, async () => {
+    test(`a figure in a Python context is shown as in Jupyter: ${name}`, async () => {
       assert.equal((await run(reset)).done.error, undefined);
       let last = await run('None');
       for (const cell of cells) {
@@ -51,7 +51,7 @@ plt.close("all")`;
       assert.deepEqual(pictures(last.outputs).sort(), expected);
     });
 
-  test('has the size of a retina picture, and the options of print_figure_kwargs and rc', async () => {
+  test('a figure in a Python context has the size of a retina picture, and the options of print_figure_kwargs and rc', async () => {
     await run(reset);
     const width = async (setting: string) => {
       const { outputs } = await run(`${setting}\n${PLOT}`);
@@ -81,7 +81,7 @@ plt.close("all")`;
     await run(reset);
   });
 
-  test('is there for %config before matplotlib is imported', async () => {
+  test('a figure in a Python context is there for %config before matplotlib is imported', async () => {
     const context = await python.agent.open();
     const { done } = await python.agent.run(context, '%config InlineBackend.figure_format = "svg"');
     assert.equal(done.error, undefined, JSON.stringify(done.error));

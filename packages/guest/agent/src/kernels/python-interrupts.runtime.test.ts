@@ -39,7 +39,7 @@ describePython('an interrupt of a Python cell', (python) => {
     assert.equal((await run).done.error?.name, 'CanceledError');
   };
 
-  test('reaches what the cell has started, and keeps the variables', async () => {
+  test('an interrupt of a Python cell reaches what the cell has started, and keeps the variables', async () => {
     await python.agent.run(python.context, 'kept = 7');
     for (const [index, code] of ENDED.entries()) {
       const seconds = FIRST_SECONDS + index;
@@ -49,7 +49,7 @@ describePython('an interrupt of a Python cell', (python) => {
     }
   });
 
-  test('leaves what the user has detached', async () => {
+  test('an interrupt of a Python cell leaves what the user has detached', async () => {
     for (const [index, code] of KEPT.entries()) {
       const seconds = FIRST_SECONDS + 50 + index;
       await interrupted(code, seconds);
@@ -61,7 +61,7 @@ describePython('an interrupt of a Python cell', (python) => {
     }
   });
 
-  test('ends a command that ignores it, and what it waits for', async () => {
+  test('an interrupt of a Python cell ends a command that ignores it, and what it waits for', async () => {
     await interrupted("!trap '' INT; sleep S; echo late", FIRST_SECONDS + 90);
     await eventually(() => sleeping(FIRST_SECONDS + 90).length === 0, { because: 'the command has ended' });
   });

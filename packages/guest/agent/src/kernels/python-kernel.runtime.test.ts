@@ -5,7 +5,7 @@ import { describePython } from '../../testing/describe-python.ts';
 describePython('a Python context', (python) => {
   const run = (code: string) => python.agent.run(python.context, code);
 
-  test('gives the last expression as a result and keeps variables', async () => {
+  test('a Python context gives the last expression as a result and keeps variables', async () => {
     await run('x = 20');
     const { outputs, done } = await run('x + 1');
     assert.deepEqual(outputs, [
@@ -14,13 +14,13 @@ describePython('a Python context', (python) => {
     assert.equal(done.error, undefined);
   });
 
-  test('counts its executions', async () => {
+  test('a Python context counts its executions', async () => {
     const first = await run('None');
     const second = await run('None');
     assert.equal(second.done.executionCount, first.done.executionCount + 1);
   });
 
-  test('awaits at top level, and keeps its event loop between cells', async () => {
+  test('a Python context awaits at top level, and keeps its event loop between cells', async () => {
     await run(
       'import asyncio\nasync def late():\n  await asyncio.sleep(0.01)\n  return "late"\ntask = asyncio.ensure_future(late()) if False else None',
     );
@@ -54,7 +54,7 @@ describePython('a Python context', (python) => {
     assert.equal(stderr, 'error\n');
   });
 
-  test('runs magics and assigns what a command prints', async () => {
+  test('a Python context runs magics and assigns what a command prints', async () => {
     assert.equal((await run('files = !echo a b\nfiles')).outputs[0]?.value, "['a b']");
     assert.match((await run('%timeit -n1 -r1 None')).stdout, /1 loop/);
     assert.match((await run('%cd /tmp\n%pwd')).outputs[0]?.value ?? '', /\/tmp/);
@@ -62,7 +62,7 @@ describePython('a Python context', (python) => {
     assert.match((await run('%%bash\necho from bash')).stdout, /from bash/);
   });
 
-  test('replaces what a cell has of its own syntax wherever it may stand, and what transformers it adds', async () => {
+  test('a Python context replaces what a cell has of its own syntax wherever it may stand, and what transformers it adds', async () => {
     for (const line of ['%pwd', 'place = !pwd', ',str a', '/str 1', 'str?', '    %pwd']) {
       const { done } = await run(`if True:\n    pass\n${line.startsWith(' ') ? `if True:\n${line}` : line}`);
       assert.equal(done.error, undefined, line);
@@ -86,12 +86,12 @@ describePython('a Python context', (python) => {
     assert.equal((await run('$ + 1')).done.error?.name, 'SyntaxError');
   });
 
-  test('has nothing to read on standard input', async () => {
+  test('a Python context has nothing to read on standard input', async () => {
     assert.equal((await run('input("name? ")')).done.error?.name, 'EOFError');
     assert.equal((await run('import sys; sys.stdin.read()')).outputs[0]?.value, "''");
   });
 
-  test('reports an exception by its class, with the frames of the cell alone and without colours', async () => {
+  test('a Python context reports an exception by its class, with the frames of the cell alone and without colours', async () => {
     const { done, events } = await run('def divide():\n  return 1 / 0\ndivide()');
     assert.equal(done.error?.name, 'ZeroDivisionError');
     assert.equal(done.error?.message, 'division by zero');
@@ -105,7 +105,7 @@ describePython('a Python context', (python) => {
     );
   });
 
-  test('reports what a chain of exceptions went through', async () => {
+  test('a Python context reports what a chain of exceptions went through', async () => {
     const { done } = await run('try:\n  {}["key"]\nexcept KeyError as e:\n  raise RuntimeError("outer") from e');
     assert.match(
       done.error?.traceback?.join('\n') ?? '',
@@ -113,7 +113,7 @@ describePython('a Python context', (python) => {
     );
   });
 
-  test('reports syntax errors, recursion without end and exceptions that cannot be printed', async () => {
+  test('a Python context reports syntax errors, recursion without end and exceptions that cannot be printed', async () => {
     const syntax = (await run('x = = 1')).done.error;
     assert.equal(syntax?.name, 'SyntaxError');
     assert.match(syntax?.traceback?.join('\n') ?? '', /<cell \d+>", line 1/);
@@ -127,7 +127,7 @@ describePython('a Python context', (python) => {
     assert.equal((await run('1')).done.error, undefined);
   });
 
-  test('survives exit(), sys.exit() and SystemExit, which end the cell', async () => {
+  test('a Python context survives exit(), sys.exit() and SystemExit, which end the cell', async () => {
     await run('kept = 1');
     for (const code of ['exit()', 'quit(3)', 'import sys; sys.exit("bye")', 'raise SystemExit']) {
       const { done, stderr } = await run(code);
@@ -137,12 +137,12 @@ describePython('a Python context', (python) => {
     assert.equal((await run('kept')).outputs[0]?.value, '1');
   });
 
-  test('reports an exception within %run', async () => {
+  test('a Python context reports an exception within %run', async () => {
     await run('open("fails.py", "w").write("raise KeyError(1)")');
     assert.equal((await run('%run fails.py')).done.error?.name, 'KeyError');
   });
 
-  test('takes a cell to hold none of the own syntax of IPython only where that is so', async () => {
+  test('a Python context takes a cell to hold none of the own syntax of IPython only where that is so', async () => {
     const { outputs } = await run(`
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.macro import Macro
@@ -165,7 +165,7 @@ pwd = 1
     assert.equal(outputs[0]?.value, "([], [], True, False, 'X = 1\\n')");
   });
 
-  test('keeps nothing of what was printed', async () => {
+  test('a Python context keeps nothing of what was printed', async () => {
     await run('print("x" * 1000)');
     const { outputs } = await run('dict(get_ipython().history_manager.outputs)');
     assert.equal(outputs[0]?.value, '{}');
@@ -177,14 +177,14 @@ pwd = 1
     assert.equal((await run('kept')).outputs[0]?.value, '5');
   });
 
-  test('leaves matplotlib to programs that a cell starts', async () => {
+  test('a Python context leaves matplotlib to programs that a cell starts', async () => {
     const { stdout, stderr } = await run(
       'import subprocess, sys\nsubprocess.run([sys.executable, "-c", "import matplotlib.pyplot as p; p.plot([1]); print(p.get_backend())"]);',
     );
     assert.equal(stdout.trim().toLowerCase(), 'agg', stderr);
   });
 
-  test('does not load the scientific libraries by itself', async () => {
+  test('a Python context does not load the scientific libraries by itself', async () => {
     const fresh = await python.agent.open();
     const { outputs } = await python.agent.run(
       fresh,
@@ -194,7 +194,7 @@ pwd = 1
     await python.agent.call('DELETE', `/contexts/${fresh}`);
   });
 
-  test('goes on when a cell closes its streams and every low descriptor', async () => {
+  test('a Python context goes on when a cell closes its streams and every low descriptor', async () => {
     await run('import asyncio; await asyncio.sleep(0)');
     await run('import os; os.closerange(0, 256)');
     assert.equal((await run('print("printed")')).stdout, 'printed\n');
@@ -204,7 +204,7 @@ pwd = 1
     assert.equal((await run('print("again")')).stdout, 'again\n');
   });
 
-  test('is not confused by forks that run on or display', async () => {
+  test('a Python context is not confused by forks that run on or display', async () => {
     const { stdout, outputs } = await run(
       'import os\nfrom IPython.display import display\npid = os.fork()\nif pid == 0:\n  display("from the child")\nelse:\n  os.waitpid(pid, 0)\nprint("parent" if pid else "child")',
     );
@@ -213,14 +213,14 @@ pwd = 1
     assert.equal((await run('pid > 0')).outputs[0]?.value, 'True');
   });
 
-  test('runs a pool of processes', async () => {
+  test('a Python context runs a pool of processes', async () => {
     const { outputs, stderr } = await run(
       'import multiprocessing as mp\nwith mp.Pool(2) as pool: r = pool.map(abs, [-1, -2])\nr',
     );
     assert.equal(outputs[0]?.value, '[1, 2]', stderr);
   });
 
-  test('keeps modules of the workspace from shadowing its own', async () => {
+  test('a Python context keeps modules of the workspace from shadowing its own', async () => {
     await run('open("traitlets.py", "w").write("raise RuntimeError"); open("mine.py", "w").write("value = 7")');
     const fresh = await python.agent.open();
     assert.equal((await python.agent.run(fresh, 'import mine; mine.value')).outputs[0]?.value, '7');

@@ -80,12 +80,12 @@ describePython('a Python context', (python) => {
     return outputs[0]?.value;
   };
 
-  test('hides the value of a cell that ends with a semicolon', async () => {
+  test('a Python context hides the value of a cell that ends with a semicolon', async () => {
     for (const [code, value] of SEMICOLONS) assert.equal(await shown(code), value, code);
     assert.equal((await run('import matplotlib.pyplot as plt\nplt.plot([1]);')).outputs[0]?.role, 'display');
   });
 
-  test('names its last three values', async () => {
+  test('a Python context names its last three values', async () => {
     await run('del _, __, ___');
     for (const n of [1, 2, 3]) await run(`${n}${n}`);
     assert.equal(await shown('(_, __, ___)'), '(33, 22, 11)');
@@ -96,7 +96,7 @@ describePython('a Python context', (python) => {
     await run('del _');
   });
 
-  test('has its last exception for debuggers and for %tb', async () => {
+  test('a Python context has its last exception for debuggers and for %tb', async () => {
     await run('def divide(): return 1 / 0\ndivide()');
     for (const [code, expected] of POST_MORTEM) {
       const { stdout, stderr, done } = await run(code);
@@ -107,7 +107,7 @@ describePython('a Python context', (python) => {
     assert.equal(await shown('import sys; sys.last_type.__name__'), "'SyntaxError'");
   });
 
-  test('has a running event loop for code that does not await, which may run another one', async () => {
+  test('a Python context has a running event loop for code that does not await, which may run another one', async () => {
     await run(`
 import asyncio
 found = []
@@ -117,7 +117,7 @@ async def value(loop=False):
     for (const [code, value] of RUNNING_LOOP) assert.equal(await shown(code), value, code);
   });
 
-  test('goes on with what a cell has left on the event loop', async () => {
+  test('a Python context goes on with what a cell has left on the event loop', async () => {
     await run(`
 import asyncio
 async def late():
@@ -130,7 +130,7 @@ asyncio.create_task(late());`);
     assert.equal(await shown('endless.cancel()'), 'True');
   });
 
-  test('is interrupted where a task of an earlier cell keeps the next one from beginning', async () => {
+  test('a Python context is interrupted where a task of an earlier cell keeps the next one from beginning', async () => {
     await run(
       'kept = 3\nimport asyncio, time\nasync def hog():\n  open("hog", "w"); time.sleep(600)\nasyncio.create_task(hog());',
     );
@@ -140,7 +140,7 @@ asyncio.create_task(late());`);
     assert.equal(await shown('kept'), '3');
   });
 
-  test('has magics that reset it, end the cell and keep what they need', async () => {
+  test('a Python context has magics that reset it, end the cell and keep what they need', async () => {
     await run('gone = 1');
     for (const [code, { error, next, shows }] of MAGICS) {
       const { done } = await run(code);

@@ -17,7 +17,7 @@ const CALLS: readonly string[] = [
 describePython('the standard streams of a Python context', (python) => {
   const run = (code: string) => python.agent.run(python.context, code);
 
-  test('keep the lines of eight threads whole', async () => {
+  test('the standard streams of a Python context keep the lines of eight threads whole', async () => {
     for (const call of CALLS) {
       const { stdout, stderr, done } = await run(`
 import logging, sys, threading
@@ -35,7 +35,7 @@ for each in threads: each.join()`);
     }
   });
 
-  test('send what one call prints as one event, with or without a newline', async () => {
+  test('the standard streams of a Python context send what one call prints as one event, with or without a newline', async () => {
     for (const [code, text] of [
       ['print("a")', 'a\n'],
       ['print("a", 1, [2])', 'a 1 [2]\n'],
@@ -50,7 +50,7 @@ for each in threads: each.join()`);
     }
   });
 
-  test('print as Python does', async () => {
+  test('the standard streams of a Python context print as Python does', async () => {
     const { stdout } = await run(`
 import builtins, inspect, io, json, pickle
 from contextlib import redirect_stdout
@@ -73,7 +73,7 @@ print(json.dumps([caught, other.getvalue(), pickle.loads(pickle.dumps(print)) is
     assert.deepEqual(JSON.parse(found ?? ''), [errors, 'else where\n', true, "(*args, sep=' '"]);
   });
 
-  test('take the text of children that were forked while threads print', async () => {
+  test('the standard streams of a Python context take the text of children that were forked while threads print', async () => {
     const { stdout, done } = await run(`
 import os, threading
 def work():
