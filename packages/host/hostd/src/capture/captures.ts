@@ -100,6 +100,8 @@ export class Captures {
     using disk = await CapturedDisk.open(living.loopDevice, diskImages.pathOf(key), dir);
     // From here on, a hostd that starts anew removes the instance.
     records.write(key, { ...living, status: 'ending' });
+    // A frozen guest could not end by itself.
+    cgroups.freezer.thaw(key);
     // A guest that does not end is killed like any other, and loses what it has not written.
     await runtime
       .writeBack({ key, bundleDir: records.folderOf(key) }, living.init)

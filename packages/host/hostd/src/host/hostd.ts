@@ -71,7 +71,8 @@ function openApp(host: Host, parts: HostdServices, config: HostdConfig, log: Log
   const { maker, pool, networkWatch } = parts;
   const { installationId, ociRuntime } = config;
   const protocols = { protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion: AGENT_PROTOCOL_VERSION };
-  const identity = { ...protocols, installationId, ociRuntime, isolation: host.runtime.claims };
+  const isolation = host.runtime.claims;
+  const identity = { ...protocols, installationId, ociRuntime, isolation, freeze: host.cgroups.freezer.isAvailable };
   return createApp({
     ...parts,
     recordLanguage: (language) => maker.recordLanguage(language),

@@ -92,6 +92,17 @@ export function addInstanceRoutes(
     },
   );
 
+  for (const action of ['freeze', 'thaw'] as const) {
+    app.post<{ Params: InstanceParams }>(
+      `/instances/:sandboxId/:generation/${action}`,
+      { schema: { params: InstanceParams } },
+      async ({ params }) => {
+        await instances[action](nameOf(params));
+        return {};
+      },
+    );
+  }
+
   app.delete<{ Params: InstanceParams; Querystring: StopQuery }>(
     '/instances/:sandboxId/:generation',
     { schema: { params: InstanceParams, querystring: StopQuery, response: { 200: StoppedInstance } } },

@@ -78,7 +78,7 @@ export class Instances {
       const { records, kernels, templates, claims, removeInstance } = this.#deps;
       const key = records.keyOf(name);
       const living = this.#deps.records.findLive(key);
-      if (living) return { ...this.#describe(key, living), ...UNKNOWN };
+      if (living) return { ...this.#describeLive(key, living), ...UNKNOWN };
       // An instance of this name may have died without being swept yet.
       if (records.read(key)) await removeInstance(key);
 
@@ -142,6 +142,16 @@ export class Instances {
     });
   }
 
+  /** Resolves when no process of a live instance executes. Idempotent. Throws `instance_not_found`, `freeze_failed`. */
+  async freeze(name: InstanceName): Promise<void> {
+    await this.runAlone(name, (key) => this.#deps.cgroups.freezer.freeze(key));
+  }
+
+  /** Lets a frozen instance go on. Idempotent. Throws `instance_not_found`. */
+  async thaw(name: InstanceName): Promise<void> {
+    await this.runAlone(name, async (key) => this.#deps.cgroups.freezer.thaw(key));
+  }
+
   /** Resolves when no action on any instance runs. */
   async settled(): Promise<void> {
     await this.#actions.idle();
@@ -152,10 +162,11 @@ export class Instances {
    * `kernel_unavailable` when none can be provided now.
    */
   async provideKernel(name: InstanceName): Promise<void> {
-    const { records, kernels } = this.#deps;
+    const { records, kernels, cgroups } = this.#deps;
     const key = records.keyOf(name);
     const living = this.#deps.records.findLive(key);
-    if (living === undefined)
+    // A kernel that is forked into a frozen group stops before it has reported.
+    if (living === undefined || cgroups.freezer.isFrozen(key))
       throw new HostdError('kernel_unavailable', `the instance ${key} does not run on this host`);
     try {
       await kernels.provide(key, living);
@@ -173,7 +184,7 @@ export class Instances {
   list(): Instance[] {
     return this.#deps.records.keys().flatMap((key) => {
       const living = this.#deps.records.findLive(key);
-      return living ? [this.#describe(key, living)] : [];
+      return living ? [this.#describeLive(key, living)] : [];
     });
   }
 
@@ -182,7 +193,7 @@ export class Instances {
     const key = this.#deps.records.keyOf(name);
     const living = this.#deps.records.findLive(key);
     if (!living) throw notHere(key);
-    return this.#describe(key, living);
+    return this.#describeLive(key, living);
   }
 
   /** Returns the live instances whose network is handled by egress. */
@@ -257,6 +268,11 @@ export class Instances {
     } finally {
       this.#aborts.delete(plan.key);
     }
+  }
+
+  #describeLive(key: InstanceKey, living: LiveRecord): Instance {
+    const isFrozen = this.#deps.cgroups.freezer.isFrozen(key);
+    return { ...this.#describe(key, living), ...(isFrozen && { isFrozen }) };
   }
 
   #describe(key: InstanceKey, running: InstanceName & Pick<LiveRecord, 'source' | 'startedAt'>): Instance {
