@@ -20,7 +20,7 @@ const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', '.bin', 'node');
 const npm = join(root, 'node_modules', '.bin', 'npm');
 /** Written after an installation. */
-const bundle = join(root, 'packages/shared/typebox/build/index.js');
+const bundle = join(root, 'packages/shared/kysely/build/index.js');
 /** Where Node and npm are unpacked to install the dependencies. */
 const starter = join(root, '.starter');
 const STARTERS = ['npm', `node-linux-${process.arch}`];
@@ -78,7 +78,7 @@ function installDependencies(lockDigest) {
     const settings = run('npm', ['config', 'get', 'globalconfig']).trim();
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--globalconfig', settings];
     run(own, [join(starter, 'npm', 'bin', 'npm-cli.js'), 'ci', ...options]);
-    run(node, [join(root, 'packages/shared/typebox/build.mjs')]);
+    run(node, [join(root, 'scripts/build-bundles.mjs')]);
     fs.writeFileSync(stampFile, lockDigest);
   } finally {
     fs.rmSync(starter, { recursive: true, force: true });

@@ -30,7 +30,7 @@ export interface Tree extends Disposable {
 }
 
 /** Built by the installation of dependencies, and in no commit. */
-const BUILT = 'packages/shared/typebox/build';
+const BUILT = ['packages/shared/typebox/build', 'packages/shared/kysely/build'];
 const OF_TESTS = /\.test\.ts$|\/(testing|tests?)\//;
 /** Files of dependencies that no program reads. */
 const UNREAD = /\.map$|\.d\.[cm]?ts$|^node-linux-\w+\/(include|share|CHANGELOG\.md)/;
@@ -57,7 +57,7 @@ export function buildTree(architecture: Architecture, version: string): Tree {
   const kept = [...packages.map(({ location }) => location), ...GUEST_SOURCES, RECIPES_FOLDER, 'LICENSE'];
   const files = sourceFiles(kept.map((path) => relative('', path)));
   copyFiles(folder, [...files.filter((file) => !isOfAnother(architecture, file)), 'package-lock.json']);
-  cpSync(BUILT, join(folder, BUILT), { recursive: true });
+  for (const built of BUILT) cpSync(built, join(folder, built), { recursive: true });
   writeManifests(folder, packages, version);
   mkdirSync(join(folder, 'bin'));
   writeFileSync(join(folder, 'bin/cloche'), programText(), { mode: 0o755 });

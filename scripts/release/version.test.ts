@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { nextBreaking, releaseVersion } from './version.ts';
 
 /** Manifests that have a version of another thing. */
-const OF_OTHERS = ['packages/shared/typebox/package.json'];
+const OF_OTHERS = ['packages/shared/typebox/package.json', 'packages/shared/kysely/package.json'];
 
 const OWN_VERSIONS = ['package-lock.json', 'CHANGELOG.md', 'scripts/release/version.test.ts'];
 /** A package of Cloche with a version of one to three numbers after it; an address has four. */
