@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import {
   beat,
   claimOf,
@@ -11,7 +12,7 @@ import {
   serverBeside,
   withServer,
 } from '../../testing/coordination-suite.ts';
-import { listens, NEEDS_POSTGRES } from '../../testing/servers.ts';
+import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { DATABASE_KIND, openBeside } from '../../testing/test-database.ts';
 import { systemClock } from '../platform/base/clock.ts';
 import { sharedChanges } from '../platform/db/notifications.ts';
@@ -68,13 +69,20 @@ describe('the coordination of many servers of a database', { skip: NEEDS_POSTGRE
 
   it('the coordination of many servers of a database wakes who waits at another server', () =>
     withTwo(async ({ one, other }) => {
-      await Promise.all([listens(one.notifications), listens(other.notifications)]);
       const [changes, others] = [one, other].map((server) =>
         sharedChanges<SandboxId>('sandbox', server.notifications, undefined),
       );
       using watch = others?.watch('sbx_1') ?? assert.fail();
-      const woken = watch.next();
-      changes?.notify('sbx_1');
+      let isWoken = false;
+      const woken = watch.next().then(() => {
+        isWoken = true;
+      });
+      // The first ones may be sent before the other server listens.
+      const notify = () => {
+        changes?.notify('sbx_1');
+        return isWoken;
+      };
+      await eventually(notify, { because: 'the other server heard of the change' });
       await woken;
     }));
 
