@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { gatewayApp } from '@cloche/kit/gateway-app';
 import type { LeavingConnection, Refusal } from '@cloche/node-support';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import { BODY_BYTES } from './body-bounds.ts';
 import { boxRoutes } from './box/box-routes.ts';
 import { accessOf } from './box/box-session.ts';
 import { rpcCodeOf } from './box/connect-error.ts';
@@ -13,7 +15,6 @@ import type { E2bDeps } from './e2b-deps.ts';
 import { e2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { PortRouter } from './ports/port-router.ts';
-import { BODY_BYTES } from './read-json.ts';
 import { buildRoutes } from './templates/build-routes.ts';
 import { templateRoutes } from './templates/template-routes.ts';
 import { readUploadToken } from './templates/upload-token.ts';
@@ -191,24 +192,12 @@ function portOf({ headers }: IncomingMessage): string {
 
 /** Builds an app that listens nowhere: the server passes it requests of its own port. */
 async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Promise<void>): Promise<FastifyInstance> {
-  const app = fastify({
-    loggerInstance: log as FastifyBaseLogger,
-    logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: BODY_BYTES,
-    // Otherwise HEAD runs the handler of GET, and reads a file to its end for nothing.
-    exposeHeadRoutes: false,
-    // Checking the schemas themselves takes most of the time that their compilation takes at each start.
-    // A number where a text belongs is refused, as by E2B, and not turned into a text.
-    ajv: { customOptions: { validateSchema: false, coerceTypes: false } },
-  });
-  app.setErrorHandler((error, _request, reply) => {
+  const answer = (error: unknown) => {
     const { status, message, headers } = e2bError(error, log);
-    return reply.code(status).headers(headers).send({ code: status, message });
-  });
-  app.setNotFoundHandler((request, reply) => {
-    const message = `Cloche does not answer ${request.method} ${request.url.split('?', 1)[0]} yet.`;
-    return reply.code(501).send({ code: 501, message });
-  });
+    return { status, headers, body: { code: status, message } };
+  };
+  // Files may be large, so the rest of a refused one is not read.
+  const app = gatewayApp({ log, bodyBytes: BODY_BYTES, unknownStatus: 501, answer, readsRest: false });
   await addRoutes(app);
   await app.ready();
   return app;

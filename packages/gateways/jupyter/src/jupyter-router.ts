@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '@cloche/kit';
-import { type LeavingConnection, parsePlainJson, type Refusal } from '@cloche/node-support';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { gatewayApp, readJsonBodies } from '@cloche/kit/gateway-app';
+import type { LeavingConnection, Refusal } from '@cloche/node-support';
+import type { FastifyInstance } from 'fastify';
 import { apiKeyOf } from './api-key.ts';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
@@ -123,24 +124,18 @@ export class JupyterRouter {
 
 /** Builds an app that listens nowhere: the server passes it requests of its own port. */
 function buildApp(state: JupyterState): FastifyInstance {
-  const app = fastify({
-    loggerInstance: state.log as FastifyBaseLogger,
-    logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: BODY_BYTES,
-    exposeHeadRoutes: false,
-    // Checking the schemas themselves takes most of the time that their compilation takes at each start.
-    ajv: { customOptions: { validateSchema: false, coerceTypes: false } },
-    routerOptions: { ignoreTrailingSlash: true },
+  const { log } = state;
+  const answer = (error: unknown) => {
+    const { status, message, headers } = jupyterError(error, log);
+    return { status, headers, body: { message, reason: null } };
+  };
+  const app = gatewayApp({ log, bodyBytes: BODY_BYTES, answer, readsRest: true, ignoresTrailingSlash: true });
+  // As Jupyter's servers do: programs name the types of bodies that they do not send, and send some that none needs.
+  readJsonBodies(app, {
+    type: '*',
+    mostValues: MAX_VALUES,
+    isRead: ({ routeOptions }) => routeOptions.schema?.body !== undefined,
   });
-  app.setErrorHandler((error, _request, reply) => {
-    const { status, message, headers } = jupyterError(error, state.log);
-    return reply.code(status).headers(headers).send({ message, reason: null });
-  });
-  app.setNotFoundHandler(({ method, url }, reply) => {
-    const message = `Cloche does not answer ${method} ${url.split('?', 1)[0]}.`;
-    return reply.code(404).send({ message, reason: null });
-  });
-  readBodies(app);
   // Before a body is read: a request without a key gets no further.
   app.addHook('onRequest', async ({ raw }) => {
     if (raw.method !== 'GET') state.apiOf(raw);
@@ -149,28 +144,4 @@ function buildApp(state: JupyterState): FastifyInstance {
   kernelRoutes(app, state);
   sessionRoutes(app, state);
   return app;
-}
-
-/**
- * Reads bodies as JSON whatever their content type, and where none is needed passes over them, as Jupyter's servers do:
- * programs name the types of bodies that they do not send.
- */
-function readBodies(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, ({ routeOptions }, body, done) => {
-    try {
-      done(null, routeOptions.schema?.body && body.length > 0 ? readBody(Buffer.from(body)) : null);
-    } catch (error) {
-      done(error as GatewayError);
-    }
-  });
-}
-
-/** @throws GatewayError 400 */
-function readBody(bytes: Buffer): unknown {
-  try {
-    return parsePlainJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), MAX_VALUES);
-  } catch (error) {
-    throw new GatewayError(400, `The body is not JSON that can be read: ${(error as Error).message}`);
-  }
 }

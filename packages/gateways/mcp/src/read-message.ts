@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { GatewayError } from '@cloche/kit';
-import { bytesUpTo, parsePlainJson } from '@cloche/node-support';
+import { GatewayError, readJson } from '@cloche/kit';
+import { bytesUpTo } from '@cloche/node-support';
 
 /** Largest request: a file that a tool writes is in it. */
 const BODY_BYTES = 8 * 1024 * 1024;
@@ -32,9 +32,9 @@ export async function readMessage(request: IncomingMessage): Promise<unknown> {
   const bytes = await bytesUpTo(BODY_BYTES, request.iterator({ destroyOnReturn: false }));
   if (!bytes) throw tooLarge();
   try {
-    return parsePlainJson(bytes.toString(), MAX_VALUES);
+    return readJson(bytes, MAX_VALUES);
   } catch (error) {
-    throw new UnreadableMessage(400, PARSE_ERROR, `Parse error: ${(error as Error).message}`);
+    throw new UnreadableMessage(400, PARSE_ERROR, (error as Error).message);
   }
 }
 

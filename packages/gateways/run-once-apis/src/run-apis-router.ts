@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GatewayError } from '@cloche/kit';
-import { parsePlainJson, type Refusal } from '@cloche/node-support';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { GatewayError } from '@cloche/kit';
+import { answerFailures, gatewayApp, readJsonBodies } from '@cloche/kit/gateway-app';
+import type { Refusal } from '@cloche/node-support';
+import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { z } from 'zod';
 import { keyOf } from './client-key.ts';
@@ -68,22 +69,18 @@ export class RunApisRouter {
   /** @param apis those that are answered */
   static async open(deps: RunApisDeps, apis: readonly RunApi[]): Promise<RunApisRouter> {
     const runner = new ProgramRunner();
-    const app = fastify({
-      loggerInstance: deps.log as FastifyBaseLogger,
-      logController: new LogController({ disableRequestLogging: true }),
-      bodyLimit: BODY_BYTES,
-      exposeHeadRoutes: false,
-    });
+    const { log } = deps;
+    const answer = (error: unknown) => {
+      const { status, headers, message } = runApiError(error, log);
+      return { status, headers, body: { message } };
+    };
+    const app = gatewayApp({ log, bodyBytes: BODY_BYTES, answer, readsRest: true });
     for (const api of apis)
       await app.register(async (scope) => serve(scope, RUN_APIS[api], runRequests(api, runner, deps), deps), {
         prefix: `/${api}`,
       });
-    app.setNotFoundHandler((request, reply) => {
-      const message = `Cloche does not answer ${request.method} ${request.url.split('?', 1)[0]}.`;
-      return reply.code(404).send({ message });
-    });
     await app.ready();
-    return new RunApisRouter(app, { runner, log: deps.log }, apis);
+    return new RunApisRouter(app, { runner, log }, apis);
   }
 
   matches({ url = '' }: IncomingMessage): boolean {
@@ -121,30 +118,16 @@ export class RunApisRouter {
 }
 
 function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRequest, { log }: RunApisDeps): void {
-  app.setErrorHandler((error, { raw }, reply) => {
+  const answer = (error: unknown) => {
     const refusal = runApiError(error, log);
-    // Reads the rest of a body that is too large: closing the connection while the client writes could lose the
-    // response.
-    reply.removeHeader('connection');
-    raw.resume();
     const { status, body } = refuse(refusal);
-    return reply.code(status).headers(refusal.headers).send(body);
-  });
-  readJsonBodies(app);
+    return { status, headers: refusal.headers, body };
+  };
+  answerFailures(app, { answer, readsRest: true });
+  readJsonBodies(app, { type: 'application/json', mostValues: MAX_VALUES });
   // Before a body is read: a request without a key gets no further.
   app.addHook('onRequest', async (request) => {
     if (request.method === 'POST') keyOf(request);
   });
   routes(app, run);
-}
-
-function readJsonBodies(app: FastifyInstance): void {
-  app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
-    try {
-      done(null, parsePlainJson(String(text), MAX_VALUES));
-    } catch (error) {
-      done(new GatewayError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
-    }
-  });
 }

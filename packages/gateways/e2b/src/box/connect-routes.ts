@@ -4,10 +4,10 @@ import { Code, ConnectError, createConnectRouter, createContextValues } from '@c
 import { contentTypeRegExp } from '@connectrpc/connect/protocol-connect';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
 import type { FastifyInstance } from 'fastify';
+import { BODY_BYTES, JSON_BOUNDS } from '../body-bounds.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
-import { BODY_BYTES, JSON_BOUNDS } from '../read-json.ts';
 import { boundedFrames, boundedMessage } from './bounded-frames.ts';
 import { CALL_SIGNAL, CONNECTION } from './connect-error.ts';
 import { filesystemService } from './filesystem-service.ts';

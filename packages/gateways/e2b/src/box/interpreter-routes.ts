@@ -1,11 +1,12 @@
 import { Readable } from 'node:stream';
 import { type CodeRunEvent, type Language, LIMITS } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
+import { readJsonBodies } from '@cloche/kit/gateway-app';
 import type { FastifyInstance } from 'fastify';
+import { JSON_BODIES } from '../body-bounds.ts';
 import { ENVIRONMENT, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { joined } from '../joined.ts';
-import { readJsonBodies } from '../read-json.ts';
 import { bashEvents, isBash } from './bash-run.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { E2bContexts, standingLanguage } from './e2b-contexts.ts';
@@ -58,7 +59,7 @@ interface ById {
 export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
   const home = new HomeDirectory();
   const contexts = new E2bContexts(deps);
-  readJsonBodies(app);
+  readJsonBodies(app, JSON_BODIES);
   app.post<{ Body: ExecuteBody }>('/execute', { schema: EXECUTE_SCHEMA }, async (request, reply) => {
     const session = sessionOf(request, deps);
     const stop = new AbortController();

@@ -1,9 +1,10 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
+import { readJsonBodies } from '@cloche/kit/gateway-app';
 import { isClocheError, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { JSON_BODIES } from '../body-bounds.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { readJsonBodies } from '../read-json.ts';
 import { clientOf, keyOf } from './client-of.ts';
 import { CREATE_SCHEMA, type CreateRequest, createBody, equipmentOf, ignoredFields } from './create-request.ts';
 import { METRICS_SCHEMA, type MetricsQuery, metricsOf } from './e2b-metrics.ts';
@@ -41,7 +42,7 @@ const TIMEOUT_SCHEMA = {
 
 /** Registers what E2B's clients call at `E2B_API_URL`. */
 export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
-  readJsonBodies(app);
+  readJsonBodies(app, JSON_BODIES);
   await secretRoutes(app, deps);
   await notYetRoutes(app);
   await logRoutes(app, deps);
