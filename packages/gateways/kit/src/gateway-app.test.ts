@@ -74,7 +74,7 @@ describe('the app of a gateway', () => {
       const response = await post('/echo', body);
       assert.equal(response.status, status);
       if (status === 200) assert.deepEqual(await response.json(), { body: read });
-      else assert.match((await response.json()).message, /\w/);
+      else assert.match(((await response.json()) as { message: string }).message, /\w/);
     });
   }
 
