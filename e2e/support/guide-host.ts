@@ -143,7 +143,7 @@ export class GuideHost implements GuideService {
   async #startAll(): Promise<Installation> {
     const settings = effectiveSettings(this.env);
     const servers = serversOf(settings);
-    const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '2', ...compileCache() };
+    const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '1', ...compileCache() };
     const { CLOCHE_DATA_DIR: dataDir = '' } = this.env;
     const at = { dataDir, runDir: this.runDir, host: HOST, port: this.#port };
     const installation = await startInstallation({ ...at, servers, settings, env, supervise: false });

@@ -69,9 +69,9 @@ export const SHARED_POSTGRES = 'E2E_POSTGRES';
 const SERVERS = 3;
 /**
  * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The
- * launch of one takes one to three seconds of processor time with gVisor, and a tenth of one otherwise.
+ * launch of one, with its agent and zygote, takes half a second of processor time, and one to three with gVisor.
  */
-const SMALL_POOL = { CLOCHE_POOL_SIZE: process.env.CLOCHE_OCI_RUNTIME === 'runsc' ? '1' : '2' };
+const SMALL_POOL = { CLOCHE_POOL_SIZE: '1' };
 /** Half of the default, because tests wait until servers that they killed count as dead. */
 const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
 /** Longest time until a killed server counts as dead and its work has been taken over. */

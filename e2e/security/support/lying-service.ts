@@ -27,7 +27,7 @@ export async function lyingService(liar: Liar = 'lying-hostd.ts'): Promise<Lying
     server: 'packages/service/server/src/main.ts',
   };
   // Pooled instances are launched while the test measures, so few are kept.
-  const env = { CLOCHE_BOOTSTRAP_API_KEY: apiKey, CLOCHE_POOL_SIZE: '2' };
+  const env = { CLOCHE_BOOTSTRAP_API_KEY: apiKey, CLOCHE_POOL_SIZE: '1' };
   const installation = await startInstallation({ dataDir, env, supervise: false, programs });
   return {
     api: new Api(installation.url, apiKey),
