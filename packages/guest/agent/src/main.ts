@@ -1,5 +1,6 @@
 import { reportFailure } from '@cloche/node-support';
 import { TERMINAL_PROTOCOL } from '@cloche/protocol';
+import { Gate } from './base/gate.ts';
 import { CommandRegistry } from './commands/command-registry.ts';
 import { Supervisors } from './commands/supervisors.ts';
 import { readConfig } from './config.ts';
@@ -27,11 +28,12 @@ if (config.guardedMemoryBytes !== undefined) {
 const contexts = new ContextRegistry(config, kernels);
 const supervisors = new Supervisors(config, group);
 kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel, isWaiting });
-const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
-const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);
+const gate = new Gate();
+const commands = new CommandRegistry(config, () => contexts.environment, supervisors, gate);
+const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors, gate);
 const sudo = new SudoServer(config, supervisors);
 const server = createAgentServer(
-  { contexts, kernels, commands, terminals, sudo, files: new FileRequests(config) },
+  { contexts, kernels, commands, terminals, sudo, gate, files: new FileRequests(config) },
   {
     [TERMINAL_PROTOCOL]: terminals.join,
   },

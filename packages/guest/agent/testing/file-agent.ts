@@ -5,6 +5,7 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHtt
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { Gate } from '../src/base/gate.ts';
 import { type AgentServerDeps, createAgentServer } from '../src/http/agent-server.ts';
 import { FileRequests } from '../src/http/file-requests.ts';
 
@@ -20,6 +21,7 @@ export interface FileAnswer {
 export class FileAgent implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'cloche-files-'));
   readonly workspace = join(this.folder, 'workspace');
+  readonly gate = new Gate();
   readonly user = { uid: 1000, gid: 1000 };
   readonly #connections = new Agent({ keepAlive: true });
   readonly #server;
@@ -31,7 +33,7 @@ export class FileAgent implements AsyncDisposable {
     chownSync(this.workspace, this.user.uid, this.user.gid);
     const files = new FileRequests({ workspace: this.workspace, ...this.user });
     // Cast, because no test opens a context or starts a command.
-    this.#server = createAgentServer({ files } as AgentServerDeps);
+    this.#server = createAgentServer({ files, gate: this.gate } as AgentServerDeps);
   }
 
   static async start(): Promise<FileAgent> {

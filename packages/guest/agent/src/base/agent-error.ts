@@ -44,3 +44,13 @@ export class AgentError extends Error {
     return STATUS[this.code];
   }
 }
+
+/** Runs or waited commands are in progress, so the agent does not pause. */
+export class StillRunning extends AgentError {
+  readonly running: number;
+
+  constructor(running: number) {
+    super('running', `${running} runs and commands are in progress.`);
+    this.running = running;
+  }
+}

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { reportFailure } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { Gate } from '../base/gate.ts';
 import { ensureWorkspace, isWithin, notUsable } from '../base/workspace-folder.ts';
 import type { AgentConfig } from '../config.ts';
 import { Command } from './command.ts';
@@ -24,13 +25,21 @@ export class CommandRegistry {
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
   readonly #supervisors: Supervisors;
+  readonly #gate: Gate;
   readonly #commands = new Map<string, Command>();
   /** Ended commands, in the order in which they ended. */
   #ended: Command[] = [];
   /** Ids of dropped commands, and of those that must never start. A request with one of them starts no command. */
   readonly #forgotten = new Set<string>();
 
-  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
+  /** @param gate holds the time limits of commands while it is closed */
+  constructor(
+    config: AgentConfig,
+    clientEnv: () => Readonly<Record<string, string>>,
+    supervisors: Supervisors,
+    gate = new Gate(),
+  ) {
+    this.#gate = gate;
     this.#config = config;
     this.#clientEnv = clientEnv;
     this.#supervisors = supervisors;
@@ -39,6 +48,20 @@ export class CommandRegistry {
 
   get isBusy(): boolean {
     return this.#commands.size > this.#ended.length;
+  }
+
+  /** Number of commands whose output a request waits for. */
+  get waited(): number {
+    return this.#waited().length;
+  }
+
+  /** Kills the commands whose output a request waits for. Resolves when they have ended. */
+  async killWaited(): Promise<void> {
+    await Promise.all(this.#waited().map((command) => command.kill()));
+  }
+
+  #waited(): Command[] {
+    return [...this.#commands.values()].filter(({ isWaited }) => isWaited);
   }
 
   /** Returns a command. Throws `not_found`. */
@@ -90,7 +113,13 @@ export class CommandRegistry {
     const options = supervisorOptions(this.#config, this.#clientEnv(), request);
     const spec = terminal ? { ...options, terminal } : options;
     const reserve = reserveOptions(this.#config, request, spec);
-    const command = new Command(id, request, { spec, reserve, logFolder: folder, supervisors: this.#supervisors });
+    const command = new Command(id, request, {
+      spec,
+      reserve,
+      logFolder: folder,
+      supervisors: this.#supervisors,
+      gate: this.#gate,
+    });
     this.#commands.set(id, command);
     // A command that never started is dropped: the request that started it has reported the error.
     command.hasStarted().catch(() => this.#forget(command));

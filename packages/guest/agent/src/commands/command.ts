@@ -1,6 +1,7 @@
 import { Deadline, KeyedQueue, reportFailure } from '@cloche/node-support';
 import type { AgentCommand, CommandResultEvent, StartCommand, TerminalSize } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
+import type { Gate, GatedTimer } from '../base/gate.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { CapturedText } from './captured-text.ts';
 import { CommandLog } from './command-log.ts';
@@ -30,6 +31,7 @@ export interface CommandOptions {
   reserve: SupervisorOptions | undefined;
   logFolder: string;
   supervisors: Supervisors;
+  gate: Gate;
 }
 
 /** A command, from its start until the last process that it started has ended. */
@@ -45,7 +47,8 @@ export class Command implements SupervisorListener {
   readonly #startedAt = performance.now();
   readonly #starting = Promise.withResolvers<void>();
   readonly #ending = Promise.withResolvers<void>();
-  readonly #timer: NodeJS.Timeout | undefined;
+  readonly #timer: GatedTimer | undefined;
+  readonly #gate: Gate;
   #capture: Record<StandardStream, CapturedText> | undefined;
   #state: Omit<AgentCommand, 'id'> = { status: 'running' };
   readonly #sent = new Set<string>();
@@ -55,8 +58,9 @@ export class Command implements SupervisorListener {
   readonly #writes = new KeyedQueue<'stdin'>();
 
   constructor(id: string, start: StartCommand, options: CommandOptions) {
-    const { spec, reserve, logFolder, supervisors } = options;
+    const { spec, reserve, logFolder, supervisors, gate } = options;
     this.id = id;
+    this.#gate = gate;
     this.#start = start;
     this.#reserve = reserve;
     this.#supervisors = supervisors;
@@ -78,7 +82,7 @@ export class Command implements SupervisorListener {
       : this.#supervise(spec);
     const { timeoutMs } = start;
     this.#timer =
-      timeoutMs === undefined ? undefined : setTimeout(() => this.#timeOut().catch(reportFailure), timeoutMs);
+      timeoutMs === undefined ? undefined : gate.startTimer(() => this.#timeOut().catch(reportFailure), timeoutMs);
   }
 
   get description(): AgentCommand {
@@ -87,6 +91,11 @@ export class Command implements SupervisorListener {
 
   get isRunning(): boolean {
     return this.#state.status === 'running';
+  }
+
+  /** Whether the command runs, and a request waits for its output. */
+  get isWaited(): boolean {
+    return this.isRunning && this.#start.capture !== undefined;
   }
 
   /** Captured bytes of both streams together. */
@@ -209,7 +218,7 @@ export class Command implements SupervisorListener {
 
   #finish(state: Omit<AgentCommand, 'id' | 'durationMs'>): void {
     if (!this.isRunning) return;
-    clearTimeout(this.#timer);
+    this.#gate.clearTimer(this.#timer);
     this.#state = { ...state, durationMs: Math.round(performance.now() - this.#startedAt) };
     this.#inputOpen = false;
     this.#capture?.stdout.end();

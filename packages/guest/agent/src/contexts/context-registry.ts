@@ -33,9 +33,14 @@ export class ContextRegistry {
     return this.#kernels.environment;
   }
 
-  /** Whether a run is executed, queued, or about to be. */
-  get isBusy(): boolean {
-    return this.#opening > 0 || this.list().some((context) => context.isBusy);
+  /** Number of runs that are executed or queued, and of contexts that are being opened for one. */
+  get running(): number {
+    return this.list().reduce((sum, { runs }) => sum + runs, this.#opening);
+  }
+
+  /** Ends all runs. Resolves when no kernel executes one any more. */
+  async cancelRuns(reason: string): Promise<void> {
+    await Promise.all(this.list().map((context) => context.cancelRuns(reason)));
   }
 
   list(): Context[] {

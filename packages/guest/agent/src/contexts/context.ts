@@ -32,6 +32,8 @@ export class Context {
   readonly #queue: Run[] = [];
   /** The run that the kernel executes. It may have been answered already. */
   #current: Run | undefined;
+  /** Resolves when the kernel has stopped executing the current run. Undefined while nothing waits for that. */
+  #freed: PromiseWithResolvers<void> | undefined;
   #oomKillsBefore = 0;
   #busyTimer: NodeJS.Timeout | undefined;
   #graceTimers: NodeJS.Timeout[] = [];
@@ -59,9 +61,9 @@ export class Context {
     return this.#kernel.start(timeoutMs, kernelWaitMs);
   }
 
-  /** Whether a run is executed or queued. */
-  get isBusy(): boolean {
-    return this.#current !== undefined || this.#queue.length > 0;
+  /** Number of runs that are executed or queued. */
+  get runs(): number {
+    return this.#queue.length + (this.#current === undefined ? 0 : 1);
   }
 
   /** Queues a run. Throws `queue_full`. */
@@ -84,6 +86,16 @@ export class Context {
     if (run === undefined) return;
     if (run.message !== undefined && run.begun && kernel?.isCrowded() === false) kernel.interrupt(run.id);
     else this.#end(run, canceled('The run was interrupted.'));
+  }
+
+  /** Ends all runs. Resolves when the kernel executes none of them any more. */
+  async cancelRuns(reason: string): Promise<void> {
+    for (const run of [...this.#queue]) this.#end(run, canceled(reason));
+    if (this.#current === undefined) return;
+    this.#freed ??= Promise.withResolvers();
+    const { promise } = this.#freed;
+    this.#end(this.#current, canceled(reason));
+    await promise;
   }
 
   /** Passes a client's answer to the current run. Does nothing without one. */
@@ -229,6 +241,8 @@ export class Context {
     clearTimeout(this.#busyTimer);
     const run = this.#current;
     this.#current = undefined;
+    this.#freed?.resolve();
+    this.#freed = undefined;
     if (run === undefined) return;
     this.#finish(run, error);
     this.#kernel.current?.setBusy(false);

@@ -3,6 +3,7 @@ import type { ActivitySink } from '@cloche/node-support';
 import { reportFailure } from '@cloche/node-support';
 import { RUNS_KEEP_ALIVE, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { Gate } from '../base/gate.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
 import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
 import type { Context } from './context.ts';
@@ -15,14 +16,15 @@ import { SilenceWatch } from './silence-watch.ts';
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
-export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Upgrade {
+/** @param gate refuses the runs that are not executed yet when it closes */
+export function serveRuns(contexts: ContextRegistry, activity: ActivitySink, gate = new Gate()): Upgrade {
   const claims = new RunFencing();
   return async ({ url, headers }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     const [name = '', value] = RUNS_KEEP_ALIVE.split(': ');
     const isKeptAlive = headers[name] === value;
     switchProtocols(socket, RUNS_UPGRADE, ...(isKeptAlive ? [RUNS_KEEP_ALIVE] : []));
-    new RunConnection({ contexts, activity, claims, isKeptAlive }, socket, head);
+    new RunConnection({ contexts, activity, claims, gate, isKeptAlive }, socket, head);
   };
 }
 
@@ -30,6 +32,7 @@ interface RunConnectionDeps {
   readonly contexts: ContextRegistry;
   readonly activity: ActivitySink;
   readonly claims: RunFencing;
+  readonly gate: Gate;
   /** Whether the server sends empty lines during a run. */
   readonly isKeptAlive: boolean;
 }
@@ -39,6 +42,7 @@ class RunConnection {
   readonly #contexts: ContextRegistry;
   readonly #activity: ActivitySink;
   readonly #claims: RunFencing;
+  readonly #gate: Gate;
   readonly #socket: Duplex;
   readonly #silence: SilenceWatch | undefined;
   #chunks: Buffer[] = [];
@@ -46,10 +50,11 @@ class RunConnection {
   #run: Run | undefined;
 
   /** @param head bytes that arrived together with the upgrade request. */
-  constructor({ contexts, activity, claims, isKeptAlive }: RunConnectionDeps, socket: Duplex, head: Buffer) {
+  constructor({ contexts, activity, claims, gate, isKeptAlive }: RunConnectionDeps, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
     this.#activity = activity;
     this.#claims = claims;
+    this.#gate = gate;
     this.#socket = socket;
     // A silent server is treated like one that has disconnected, because another server may soon execute the request.
     const isBusy = () => this.#run !== undefined;
@@ -96,6 +101,7 @@ class RunConnection {
     const arrivedAt = performance.now();
     this.#activity.touch();
     try {
+      this.#gate.requireOpen();
       const start = readStartRun(parseJson(String(line)));
       const run = new Run(start, this, arrivedAt);
       this.#claims.enter(run);
@@ -119,6 +125,7 @@ class RunConnection {
       return;
     }
     try {
+      this.#gate.requireOpen();
       this.#claims.require(run.operation);
       context.submit(run);
     } catch (error) {

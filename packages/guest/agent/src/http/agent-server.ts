@@ -1,7 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { IdleGarbageCollection, readRest } from '@cloche/node-support';
-import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE, TIMED_HEADER } from '@cloche/protocol';
-import { AgentError } from '../base/agent-error.ts';
+import {
+  AGENT_PROTOCOL_VERSION,
+  HEAD_PAUSING,
+  PORT_TUNNEL_PROTOCOL,
+  RUNS_UPGRADE,
+  TIMED_HEADER,
+} from '@cloche/protocol';
+import { AgentError, StillRunning } from '../base/agent-error.ts';
+import type { Gate } from '../base/gate.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
 import type { ContextRegistry } from '../contexts/context-registry.ts';
@@ -13,6 +20,7 @@ import { answer, timeAnswer } from '../wire/answer.ts';
 import { readAnswerMessage, readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
 import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
 import type { FileRequests } from './file-requests.ts';
+import { isEndless, Pauses, passesClosedGate } from './pauses.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 
 /** Longest idle time of a connection. Long, because the server keeps its connections until it ends. */
@@ -27,34 +35,49 @@ export interface AgentServerDeps {
   terminals: Pick<TerminalRegistry, 'isBusy'>;
   files: FileRequests;
   sudo: Pick<SudoServer, 'permit'>;
+  gate: Gate;
 }
 
 /** Returns the agent's HTTP server, as `agent-protocol.ts` describes it. It does not listen yet. */
 export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Record<string, Upgrade>> = {}): Server {
-  const { contexts, files } = deps;
+  const { contexts, files, gate } = deps;
+  const pauses = new Pauses(deps);
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
   const activity = new IdleGarbageCollection(IDLE_MS);
+  const answerRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (!passesClosedGate(request)) gate.requireOpen();
+    if (isEndless(request)) gate.endAtClosing(response);
+    return files.takes(request) ? files.answer(request, response) : route({ ...deps, pauses }, request, response);
+  };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     activity.touch();
     if (request.headers[TIMED_HEADER] !== undefined) timeAnswer(response);
-    const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
-    answered
+    answerRequest(request, response)
       .catch((error: unknown) => answerError(response, error))
       // The connection carries the next request only after the rest of a refused body.
       .finally(() => readRest(request));
   };
   // `Expect: 100-continue` is answered by the code that reads the body.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
+  const gated = Object.entries({ ...upgrades, [PORT_TUNNEL_PROTOCOL]: openPortTunnel });
   serveUpgrades(server, {
-    ...upgrades,
-    [PORT_TUNNEL_PROTOCOL]: openPortTunnel,
-    [RUNS_UPGRADE]: serveRuns(contexts, activity),
+    ...Object.fromEntries(gated.map(([protocol, upgrade]) => [protocol, endedByGate(upgrade, gate)])),
+    [RUNS_UPGRADE]: serveRuns(contexts, activity, gate),
   });
   return server;
 }
 
+/** Refuses the upgrade while the gate is closed, and ends the connection when it closes. */
+function endedByGate(upgrade: Upgrade, gate: Gate): Upgrade {
+  return async (request, socket, head) => {
+    gate.requireOpen();
+    gate.endAtClosing(socket);
+    await upgrade(request, socket, head);
+  };
+}
+
 async function route(
-  { contexts, commands, terminals, kernels, sudo }: AgentServerDeps,
+  { contexts, commands, terminals, kernels, sudo, pauses }: AgentServerDeps & { pauses: Pauses },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -66,7 +89,11 @@ async function route(
     case 'GET health':
       return answer(response, 200, { status: 'ready', protocolVersion: AGENT_PROTOCOL_VERSION });
     case 'GET activity':
-      return answer(response, 200, { running: contexts.isBusy || commands.isBusy || terminals.isBusy });
+      return answer(response, 200, { running: contexts.running > 0 || commands.isBusy || terminals.isBusy });
+    case 'POST pause':
+      return answer(response, 200, await pauses.pause(request));
+    case 'POST resume':
+      return answer(response, 200, await pauses.resume(request));
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
       return answer(response, 204);
@@ -112,5 +139,9 @@ function answerError(response: ServerResponse, error: unknown): void {
   const code = known ? error.code : 'internal';
   const message = error instanceof Error ? error.message : String(error);
   const path = known ? error.path : undefined;
-  answer(response, known ? error.status : 500, { error: { code, message, ...(path !== undefined && { path }) } });
+  const running = error instanceof StillRunning ? error.running : undefined;
+  const isBodiless = code === 'pausing' && response.req.method === 'HEAD';
+  answer(response, isBodiless ? HEAD_PAUSING : known ? error.status : 500, {
+    error: { code, message, ...(path !== undefined && { path }), ...(running !== undefined && { running }) },
+  });
 }

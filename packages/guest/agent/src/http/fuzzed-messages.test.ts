@@ -9,7 +9,14 @@ import { AgentError } from '../base/agent-error.ts';
 import { OutputForms } from '../contexts/output-forms.ts';
 import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
 import { readKernelMessage } from '../kernels/kernel-messages.ts';
-import { readEnvironment, readJson, readOpenContext, readStartRun } from '../wire/requests.ts';
+import {
+  readEnvironment,
+  readJson,
+  readOpenContext,
+  readPauseAgent,
+  readResumeAgent,
+  readStartRun,
+} from '../wire/requests.ts';
 
 const FROM_KERNEL = [
   { type: 'ready', protocolVersion: 3 },
@@ -25,6 +32,8 @@ const FROM_KERNEL = [
 ] as const;
 const REQUESTS = [
   [readEnvironment, { env: { A: '1', B: '2' } }],
+  [readPauseAgent, { token: 'pse_1', force: true }],
+  [readResumeAgent, { token: 'pse_1', entropy: 'AAAA', now: 1 }],
   [readOpenContext, { language: 'python', cwd: '/workspace', timeoutMs: 1000 }],
   [
     readStartRun,

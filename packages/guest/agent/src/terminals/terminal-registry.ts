@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { Gate } from '../base/gate.ts';
 import { ensureWorkspace } from '../base/workspace-folder.ts';
 import { supervisorOptions } from '../commands/command-registry.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
@@ -19,9 +20,17 @@ export class TerminalRegistry {
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
   readonly #supervisors: Supervisors;
+  readonly #gate: Gate;
   readonly #terminals = new Map<string, Terminal>();
 
-  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
+  /** @param gate ends the connections of clients when it closes, and holds the idle times of terminals */
+  constructor(
+    config: AgentConfig,
+    clientEnv: () => Readonly<Record<string, string>>,
+    supervisors: Supervisors,
+    gate = new Gate(),
+  ) {
+    this.#gate = gate;
     this.#config = config;
     this.#clientEnv = clientEnv;
     this.#supervisors = supervisors;
@@ -63,7 +72,8 @@ export class TerminalRegistry {
       terminal: size,
     };
     const idleMs = wholeNumber(query, 'idleMs', 2 ** 31 - 1);
-    const terminal = new Terminal(this.#supervisors, spec, idleMs, () => this.#terminals.delete(id));
+    const options = { spec, idleMs, gate: this.#gate };
+    const terminal = new Terminal(this.#supervisors, options, () => this.#terminals.delete(id));
     this.#terminals.set(id, terminal);
     return terminal;
   }

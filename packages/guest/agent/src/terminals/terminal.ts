@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { reportFailure } from '@cloche/node-support';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import type { Gate, GatedTimer } from '../base/gate.ts';
 import {
   type CommandEnd,
   Supervisor,
@@ -16,18 +17,28 @@ const CONGESTED_BYTES = 1024 * 1024;
 const STALL_MS = 5000;
 const MAX_WATCHERS = 16;
 
+export interface TerminalOptions {
+  readonly spec: SupervisorOptions;
+  /** Time without a client after which the shell is ended. */
+  readonly idleMs: number;
+  /** Holds that time while it is closed. */
+  readonly gate: Gate;
+}
+
 /** A shell in a terminal, shared by its clients. Without clients it is ended after its idle timeout. */
 export class Terminal implements SupervisorListener {
   readonly #supervisor: Supervisor;
   readonly #tail = new ScreenTail();
   readonly #watchers = new Map<Duplex, NodeJS.Timeout | undefined>();
   readonly #idleMs: number;
+  readonly #gate: Gate;
   readonly #onEnd: () => void;
-  #idleTimer: NodeJS.Timeout | undefined;
+  #idleTimer: GatedTimer | undefined;
   #ended = false;
 
   /** @param onEnd called once, when the shell has ended. */
-  constructor(supervisors: Supervisors, spec: SupervisorOptions, idleMs: number, onEnd: () => void) {
+  constructor(supervisors: Supervisors, { spec, idleMs, gate }: TerminalOptions, onEnd: () => void) {
+    this.#gate = gate;
     this.#idleMs = idleMs;
     this.#onEnd = onEnd;
     this.#supervisor = new Supervisor(supervisors, spec, this);
@@ -44,7 +55,7 @@ export class Terminal implements SupervisorListener {
 
   /** Adds a client. It gets the kept output, then new output. What it sends is input for the shell. */
   join(socket: Duplex): void {
-    clearTimeout(this.#idleTimer);
+    this.#gate.clearTimer(this.#idleTimer);
     this.#watchers.set(socket, undefined);
     const frames = new ByteFrames((type, body) => this.#take(socket, type, body));
     socket.on('data', (chunk: Buffer) => {
@@ -129,13 +140,13 @@ export class Terminal implements SupervisorListener {
 
   #beginIdleness(): void {
     if (this.#ended) return;
-    this.#idleTimer = setTimeout(() => this.kill().catch(reportFailure), this.#idleMs);
+    this.#idleTimer = this.#gate.startTimer(() => this.kill().catch(reportFailure), this.#idleMs);
   }
 
   #end(exitCode: number): void {
     if (this.#ended) return;
     this.#ended = true;
-    clearTimeout(this.#idleTimer);
+    this.#gate.clearTimer(this.#idleTimer);
     for (const socket of this.#watchers.keys()) {
       this.#send(socket, 'X', Buffer.from(String(exitCode)));
       socket.end();

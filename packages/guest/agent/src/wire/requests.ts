@@ -1,10 +1,12 @@
 /** Reads the server's requests. Checks them by hand, because the schema library would cost each idle sandbox 5 MB. */
 import type { IncomingMessage } from 'node:http';
-import type { Language, OpenContext, RunOperation, StartRun } from '@cloche/protocol';
+import type { Language, OpenContext, PauseAgent, ResumeAgent, RunOperation, StartRun } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 
 /** Most bytes of a request body: the 4 MiB that the server accepts from its client, and room for what it adds. */
 export const MAX_BODY_BYTES = 6 * 1024 * 1024;
+
+const MAX_TOKEN_CHARACTERS = 256;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
 
@@ -70,6 +72,24 @@ export function readStartRun(body: unknown): StartRun {
 
 export function readAnswerMessage(body: unknown): string {
   return textIn(fieldsOf(body, 'body'), 'message');
+}
+
+export function readPauseAgent(body: unknown): PauseAgent {
+  const fields = fieldsOf(body, 'body');
+  if (typeof fields.force !== 'boolean') throw new AgentError('bad_request', 'force is not true or false.');
+  return { token: tokenIn(fields), force: fields.force };
+}
+
+export function readResumeAgent(body: unknown): ResumeAgent {
+  const fields = fieldsOf(body, 'body');
+  return { token: tokenIn(fields), entropy: textIn(fields, 'entropy'), now: integerIn(fields, 'now', 0) };
+}
+
+function tokenIn(fields: Fields): string {
+  const token = textIn(fields, 'token');
+  if (token === '' || token.length > MAX_TOKEN_CHARACTERS)
+    throw new AgentError('bad_request', 'token is too long or empty.');
+  return token;
 }
 
 function readOperation(fields: Fields): RunOperation {
