@@ -65,11 +65,11 @@ const LONGEST_MS = 40 * 60_000;
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 2, 8);
 const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /**
- * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of
- * egress measure the memory of their process, and one of the command line has a top-level `await`.
+ * Tests share processes, as to load the modules takes longer than most files: 1300 of the server. Apart are
+ * files that measure the memory of their process, and files with a top-level `await`.
  */
 const GROUPED =
-  /^packages\/\w+\/(cli\/(?!src\/ends-of-commands\.)|(hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
+  /^(scripts\/|packages\/\w+\/)(?!(cli\/src\/ends-of-commands|egress\/src\/proxy\/(shares|young-buffers)|e2b\/src\/box\/listed-entries|runtime\/src\/agent-client\/http\/line-buffer|node-support\/src\/idle-garbage-collection)\.)/;
 /**
  * Test files with a service for those that need none of their own. A file computes for half of its time. The files give
  * way to the sandboxes, all of which together have the weight of one process without niceness.

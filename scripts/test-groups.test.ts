@@ -58,16 +58,16 @@ describe('a group of test files', () => {
     assert.match(report.failures, /: \S*e-waits\.test\.ts\n {4}Error \[ERR_REQUIRE_ASYNC_MODULE\]/);
   });
 
-  it('a group of test files has at most eight files', () => {
+  it('a group of test files has at most sixteen files', () => {
     const many = join(folder, 'many');
     mkdirSync(many);
-    const files = Array.from({ length: 17 }, (_, index) => `${index}.test.ts`);
+    const files = Array.from({ length: 33 }, (_, index) => `${index}.test.ts`);
     const members = groupTests(files, many).map(
       (path) => readFileSync(path, 'utf8').match(/(?<=describe\(")[^"]+/g) ?? [],
     );
     assert.deepEqual(
       members.map(({ length }) => length),
-      [6, 6, 5],
+      [11, 11, 11],
     );
     assert.deepEqual(members.flat().sort(), files.sort());
   });

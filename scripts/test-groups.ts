@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-const FILES_OF_A_GROUP = 8;
+const FILES_OF_A_GROUP = 16;
 
 /**
  * Writes files into `folder` that each run some of the test files of one package in one process, which loads the

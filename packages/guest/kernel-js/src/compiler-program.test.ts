@@ -3,11 +3,9 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { builtKernelDir, removeBuiltKernel } from '../testing/kernel-process.ts';
+import { test } from 'node:test';
+import { builtKernelDir } from '../testing/kernel-process.ts';
 import { CompilerProgram, PRECOMPILED_FILE } from './worker/compiler-program.ts';
-
-after(removeBuiltKernel);
 
 test('what V8 has made of the compiler is taken, unless it is of another program', async () => {
   const folder = await builtKernelDir();

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { builtKernelDir, KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
+import { test } from 'node:test';
+import { builtKernelDir, KernelProcess } from '../testing/kernel-process.ts';
 import type { Language } from './messages.ts';
-
-after(removeBuiltKernel);
 
 const LANGUAGES = ['javascript', 'typescript'] as const;
 

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
-
-after(removeBuiltKernel);
+import { test } from 'node:test';
+import { KernelProcess } from '../testing/kernel-process.ts';
 
 test('descriptor 3 is no longer the socket, and closing it does not cut the kernel off', async () => {
   await using kernel = await KernelProcess.start();

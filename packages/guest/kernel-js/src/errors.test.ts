@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
-
-after(removeBuiltKernel);
+import { test } from 'node:test';
+import { KernelProcess } from '../testing/kernel-process.ts';
 
 test('a traceback names lines and columns as they were written', async () => {
   await using kernel = await KernelProcess.start();

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { KernelProcess, type RunRecord, removeBuiltKernel } from '../testing/kernel-process.ts';
-
-after(removeBuiltKernel);
+import { test } from 'node:test';
+import { KernelProcess, type RunRecord } from '../testing/kernel-process.ts';
 
 /** Interrupts `code` after it has printed `begun`. Adds that at its start if the code does not print it. */
 async function interrupted(kernel: KernelProcess, code: string): Promise<RunRecord> {

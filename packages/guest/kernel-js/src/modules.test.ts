@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
+import { KernelProcess } from '../testing/kernel-process.ts';
 import type { Language } from './messages.ts';
 
 let workspace: string;
@@ -41,7 +41,6 @@ before(async () => {
 });
 
 after(async () => {
-  await removeBuiltKernel();
   await rm(workspace, { recursive: true });
 });
 

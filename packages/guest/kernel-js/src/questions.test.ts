@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, beforeEach, describe, it } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
-
-after(removeBuiltKernel);
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { KernelProcess } from '../testing/kernel-process.ts';
 
 /** Defines values whose code must not run. */
 const HOSTILE = `globalThis.ran = [];

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,18 +38,15 @@ type Frame = { type: string; runId?: string } & Record<string, unknown>;
 
 let builtKernel: Promise<string> | undefined;
 
-/** Returns the folder of a kernel, built once for this process. */
+/** Returns the folder of a kernel, built once for this process, whose end removes it. */
 export function builtKernelDir(): Promise<string> {
   builtKernel ??= (async () => {
     const dir = await mkdtemp(join(tmpdir(), 'cloche-kernel-js-'));
+    process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
     await buildKernelJs(dir, process.execPath);
     return dir;
   })();
   return builtKernel;
-}
-
-export async function removeBuiltKernel(): Promise<void> {
-  if (builtKernel) await rm(await builtKernel, { recursive: true });
 }
 
 /** A real kernel process, with the agent's ends of its socket and pipes. */

@@ -21,7 +21,7 @@ import { BOOTSTRAP_KEY } from '../testing/bootstrap-key.ts';
 import { callApi } from '../testing/call-api.ts';
 import { SERVER_SETTINGS } from '../testing/server-settings.ts';
 
-const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 4);
+const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 2);
 const SEED = Number(process.env.CLOCHE_TEST_KILL_SEED ?? randomInt(2 ** 32));
 /** Longest time of a start, on a machine with other work. */
 const START_MS = 180_000;

@@ -133,7 +133,8 @@ async function createDatabase(folder: string, template = TEMPLATE): Promise<stri
   const name = `test_${process.pid}_${made}`;
   const client = new Client({ connectionString: urlOf(folder, 'postgres') });
   await client.connect();
-  await client.query(`create database ${name} template ${template} owner ${OWNER}`);
+  // To copy the files takes a third of the time of the default, which writes them to the log.
+  await client.query(`create database ${name} template ${template} owner ${OWNER} strategy file_copy`);
   await client.end();
   return name;
 }

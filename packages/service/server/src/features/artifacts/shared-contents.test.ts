@@ -25,7 +25,7 @@ import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
 
 /** Artifacts that two servers keep and delete, in all, with a few contents. */
-const ROUNDS = 1_000;
+const ROUNDS = 300;
 const WORKERS = 5;
 const CONTENTS = 3;
 
