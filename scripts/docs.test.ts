@@ -76,7 +76,7 @@ describe('docs/errors.md', () => {
   });
 
   it('docs/errors.md has a row for each error of a preview, with its status, and no others', () => {
-    const rows = [...read('docs/errors.md').matchAll(/^\| (\d+) \| `(preview_\w+)` \|/gm)];
+    const rows = [...read('docs/errors.md').matchAll(/^\| (\d+) \| `(\w+)` \|/gm)];
     assert.deepEqual(
       Object.fromEntries(rows.map(([, status, code]) => [code, Number(status)])),
       Object.fromEntries(Object.entries(PREVIEW_ERRORS).map(([code, { status }]) => [code, status])),

@@ -141,6 +141,7 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
       'monitoring',
       'npm-packages',
       'operators-guides',
+      'pauses',
       'restarts',
       'rolling-upgrade',
       'runtimes',

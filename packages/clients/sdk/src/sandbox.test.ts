@@ -17,6 +17,22 @@ describe('a sandbox', () => {
     assert.match(server.requests[1]?.path ?? '', /^\/v1\/sandboxes\/sbx_1\?waitFor=ready&waitMs=60000$/);
   });
 
+  it('a sandbox is paused and resumed, with what was given', async () => {
+    const paused = { at: '2026-01-01T00:00:00.000Z', by: 'request', memory: 'kept', place: 'memory' } as const;
+    const { server, sandbox } = await scriptedSandbox([
+      json(200, { sandbox: sampleSandbox({ status: 'idle', paused }) }),
+      ready,
+    ]);
+    await using _ = server;
+    assert.deepEqual((await sandbox.pause({ force: true, retainMs: 60_000 })).info.paused, paused);
+    assert.equal((await sandbox.resume({ ttlMs: 1_000 })).info.paused, undefined);
+    const sent = server.requests.slice(1).map(({ method, path, body }) => [method, path, body]);
+    assert.deepEqual(sent, [
+      ['POST', '/v1/sandboxes/sbx_1/pause', { force: true, retainMs: 60_000 }],
+      ['POST', '/v1/sandboxes/sbx_1/resume', { ttlMs: 1_000 }],
+    ]);
+  });
+
   it('a sandbox says why it will never be ready', async () => {
     const failed = sampleSandbox({ status: 'failed', failureReason: 'no disk' });
     const { server, sandbox } = await scriptedSandbox([json(200, { sandbox: failed })]);

@@ -14,6 +14,17 @@ import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-
 
 export type { Sandbox as SandboxInfo } from '@cloche/contract';
 
+export interface PauseOptions extends CallOptions {
+  /** Ends code runs and waited commands in progress first. */
+  force?: boolean | undefined;
+  /** How long the pause may last; the sandbox is then destroyed. */
+  retainMs?: number | undefined;
+}
+
+export interface ResumeOptions extends CallOptions {
+  ttlMs?: number | undefined;
+}
+
 export interface MetricsOptions extends CallOptions {
   /** Only samples at or after this time. Default: those of the last hour. */
   from?: Date | undefined;
@@ -86,6 +97,22 @@ export class Sandbox {
   /** Sets the lifetime: the sandbox expires `ttlMs` from now, which must be later than its current expiry. */
   async setTtl(ttlMs: number, options: CallOptions = {}): Promise<this> {
     return this.#take(await this.#client.call('setSandboxTtl', { ...options, params: this.#params, body: { ttlMs } }));
+  }
+
+  /**
+   * Pauses the sandbox: nothing in it executes until something needs it. With `force`, runs and waited commands end first.
+   *
+   * @throws {ClocheError} `conflict` while runs or waited commands are in progress.
+   */
+  async pause({ force, retainMs, ...options }: PauseOptions = {}): Promise<this> {
+    const body = { ...(force !== undefined && { force }), ...(retainMs !== undefined && { retainMs }) };
+    return this.#take(await this.#client.call('pauseSandbox', { ...options, params: this.#params, body }));
+  }
+
+  /** Resumes the sandbox if it is paused. `ttlMs` is its lifetime from then; default: that of its creation. */
+  async resume({ ttlMs, ...options }: ResumeOptions = {}): Promise<this> {
+    const body = ttlMs === undefined ? {} : { ttlMs };
+    return this.#take(await this.#client.call('resumeSandbox', { ...options, params: this.#params, body }));
   }
 
   /** Destroys the sandbox and its files at once. Idempotent. */

@@ -16,6 +16,7 @@ export interface ListSandboxesOptions extends SelectionOptions {
   metadata?: Record<string, string> | undefined;
   projectId?: string | undefined;
   status?: SandboxStatus | undefined;
+  paused?: boolean | undefined;
   /** `historical` also lists destroyed and failed sandboxes. */
   include?: 'historical' | undefined;
 }
@@ -42,8 +43,8 @@ export class Sandboxes {
 
   /** Lists sandboxes, newest first. By default, destroyed and failed ones are left out. */
   list(options: ListSandboxesOptions = {}): PagedList<Sandbox> {
-    const { metadata, projectId, status, include, ...call } = options;
-    const query = { projectId, status, include, ...labelQuery(metadata) };
+    const { metadata, projectId, status, paused, include, ...call } = options;
+    const query = { projectId, status, paused, include, ...labelQuery(metadata) };
     return pagedList(this.#client, 'listSandboxes', { ...call, query }, (info) => new Sandbox(this.#client, info));
   }
 

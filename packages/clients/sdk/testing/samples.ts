@@ -16,6 +16,7 @@ export function sampleSandbox(changes: Partial<Sandbox> = {}): Sandbox {
     networkPolicy: { mode: 'unrestricted' },
     resources: { cpu: 1, memoryMb: 1024, diskMb: 2048, pids: 512 },
     createdAt: '2026-01-01T00:00:00.000Z',
+    sessionStartedAt: '2026-01-01T00:00:00.000Z',
     ...changes,
   };
 }

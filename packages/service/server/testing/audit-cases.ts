@@ -62,6 +62,12 @@ export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
   createSandbox: changes(({ projectId }) => ({ projectId })),
   setSandboxTtl: changes(() => ({ ttlMs: 7_200_000 })),
   extendSandbox: changes(() => ({ ttlMs: 7_200_000 })),
+  pauseSandbox: once(),
+  resumeSandbox: changes(undefined, {
+    async prepare(call, { sandboxId }) {
+      await call('POST', `/v1/sandboxes/${sandboxId}/pause`);
+    },
+  }),
   killSandbox: once(),
 
   createContext: changes(() => ({ language: 'python' })),

@@ -9,7 +9,8 @@ const TABLES: Record<string, readonly string[]> = {
   orgs: [],
   projects: [],
   api_keys: ['last_used_at'],
-  sandboxes: ['last_active_at', 'used'],
+  // A pause or a wake that failed was announced to the other servers, and was given up.
+  sandboxes: ['last_active_at', 'used', 'pause_epoch', 'pause_owner', 'pause_token'],
   code_contexts: [],
   commands: [],
   artifacts: [],

@@ -24,6 +24,7 @@ import { ProjectAccess } from '../src/platform/access/project-access.ts';
 import { OPEN_FENCE } from '../src/platform/base/fence.ts';
 import type { Database } from '../src/platform/db/database.ts';
 import { LiveServers } from '../src/platform/db/live-servers.ts';
+import { SCHEMA_VERSION } from '../src/platform/db/migrate.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/platform/db/notifications.ts';
 import { Transactions } from '../src/platform/db/transactions.ts';
 import type { RequestContext, Route } from '../src/platform/http/route.ts';
@@ -45,6 +46,7 @@ export const SETTINGS: SandboxSettings = {
   reconcileIntervalMs: 60_000,
   recordRetentionMs: 30 * 86_400_000,
   eventRetentionMs: 30 * 86_400_000,
+  pauseRetentionMs: 30 * 86_400_000,
 };
 
 export function openSandboxes(settings: Partial<SandboxSettings> = {}): Promise<SandboxesWorld> {
@@ -180,7 +182,7 @@ export class SandboxesWorld implements AsyncDisposable {
 
   /** Makes the server count as living from now on, however far tests advance the clock. */
   async renewLease(): Promise<void> {
-    const lease = { id: this.serverId, lease_until: Number.MAX_SAFE_INTEGER };
+    const lease = { id: this.serverId, lease_until: Number.MAX_SAFE_INTEGER, schema_version: SCHEMA_VERSION };
     const insert = this.db.insertInto('server_leases').values(lease);
     await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(lease)).execute();
   }

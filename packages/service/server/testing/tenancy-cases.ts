@@ -110,7 +110,9 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   getSandbox: byPath(),
   setSandboxTtl: byPath({ body: { ttlMs: 10_800_000 } }),
   extendSandbox: byPath({ body: { ttlMs: 7_200_000 } }),
-  killSandbox: byPath({}, { destroys: 2 }),
+  pauseSandbox: byPath({}, { destroys: 3 }),
+  resumeSandbox: byPath(),
+  killSandbox: byPath({}, { destroys: 4 }),
   getSandboxMetrics: byPath(),
   listSandboxMetrics: [lists('sandboxId'), byProject],
 
@@ -230,7 +232,7 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   listProjects: [lists('projectId', { include: 'deleted' })],
   getProject: byPath(),
   updateProject: byPath({ body: { metadata: {} } }),
-  deleteProject: byPath({}, { destroys: 4 }),
+  deleteProject: byPath({}, { destroys: 5 }),
 
   listQuotas: [general(200)[0] as GeneralCase, byProject],
 

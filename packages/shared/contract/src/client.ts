@@ -14,9 +14,11 @@ export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist
 export const PREVIEW_TOKEN_PARAMETER = 'cloche_token' as const;
 export const PREVIEW_VISIBILITIES = ['private', 'public'] as const;
 export const QUOTAS = {
-  liveSandboxes: 'Sandboxes that have not ended.',
-  liveCpu: 'CPU cores of the sandboxes that have not ended, together.',
-  liveMemoryMb: 'Memory of the sandboxes that have not ended, together, in MiB.',
+  liveSandboxes: 'Sandboxes that have not ended and are not paused.',
+  liveCpu: 'CPU cores of the sandboxes that have not ended and are not paused, together.',
+  liveMemoryMb: 'Memory of the sandboxes that have not ended and are not paused, together, in MiB.',
+  pausedSandboxes: 'Paused sandboxes.',
+  pausedMemoryMb: 'Memory of the paused sandboxes, together, in MiB.',
   sandboxesPerMinute: 'Sandboxes created in a minute.',
   requestsPerMinute: 'Requests in a minute.',
   artifactBytes: 'Size of all artifacts in bytes. Equal contents count once.',
@@ -50,6 +52,7 @@ export const SCOPES = [
   'sandbox:create',
   'sandbox:read',
   'sandbox:extend',
+  'sandbox:pause',
   'sandbox:kill',
   'code:run',
   'command:run',
@@ -116,6 +119,7 @@ export const ERRORS: Readonly<Record<ErrorCode, { readonly retryable: boolean | 
   method_not_allowed: { retryable: false },
   sandbox_destroyed: { retryable: false },
   sandbox_failed: { retryable: false },
+  sandbox_paused: { retryable: false },
   sandbox_incompatible: { retryable: false },
   idempotency_request_in_progress: { retryable: 'after' },
   idempotency_key_reused: { retryable: false },
@@ -140,6 +144,8 @@ extendSandbox POST sandboxes/{sandboxId}/extend required
 getSandbox GET sandboxes/{sandboxId} none
 killSandbox DELETE sandboxes/{sandboxId} none
 listSandboxes GET sandboxes none
+pauseSandbox POST sandboxes/{sandboxId}/pause optional
+resumeSandbox POST sandboxes/{sandboxId}/resume optional
 setSandboxTtl POST sandboxes/{sandboxId}/ttl required
 getSandboxMetrics GET sandboxes/{sandboxId}/metrics none
 listSandboxMetrics GET sandbox-metrics none

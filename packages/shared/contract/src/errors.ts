@@ -101,6 +101,12 @@ export const ERRORS = {
     }),
     summary: 'The sandbox failed (`details.reason`); create another one.',
   },
+  sandbox_paused: {
+    status: 409,
+    retryable: false,
+    details: undefined,
+    summary: 'The operation needs a sandbox that is not paused; resume it first.',
+  },
   sandbox_incompatible: {
     status: 409,
     retryable: false,
@@ -137,6 +143,12 @@ export const ERRORS = {
         Type.Integer({ minimum: 0, description: 'Other templates that are made from the template.' }),
       ),
       builds: Type.Optional(Type.Integer({ minimum: 0, description: 'Builds of the template that have not ended.' })),
+      running: Type.Optional(
+        Type.Integer({ minimum: 1, description: 'Code runs and waited commands of the sandbox that are in progress.' }),
+      ),
+      reason: Type.Optional(
+        oneOf(['memory_unsupported'], '`memory_unsupported`: the memory of the sandbox cannot be kept.'),
+      ),
     }),
     summary: 'The state of the resource does not allow the operation.',
   },

@@ -18,6 +18,8 @@ const SANDBOX_EVENTS = [
   'sandbox.created',
   'sandbox.ready',
   'sandbox.extended',
+  'sandbox.paused',
+  'sandbox.resumed',
   'sandbox.destroyed',
   'sandbox.failed',
 ] as const;
@@ -82,7 +84,7 @@ export const ResourceEvent = Type.Union(
     eventOf(
       SANDBOX_EVENTS,
       { sandbox: Sandbox },
-      '`sandbox.extended`: its lifetime was set anew. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
+      '`sandbox.extended`: its lifetime was set anew. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
     ),
     eventOf(
       ARTIFACT_EVENTS,

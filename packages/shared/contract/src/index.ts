@@ -20,6 +20,7 @@ export * from './operation.ts';
 export * from './operations/audit-actions.ts';
 export * from './operations/index.ts';
 export * from './operations/kernel-messages.ts';
+export * from './operations/while-paused.ts';
 export * from './preview.ts';
 export * from './preview-errors.ts';
 export * from './project.ts';

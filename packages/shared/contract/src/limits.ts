@@ -3,9 +3,13 @@ export const LIMITS = {
   /** Maximum and default lifetime at creation. */
   createTtlMaxMs: 3_600_000,
   createTtlDefaultMs: 3_600_000,
-  /** Maximum lifetime in a TTL update, and maximum age of a sandbox since its creation. */
+  /** Maximum lifetime in a TTL update, and maximum age of a session, which begins at creation or the last wake. */
   updateTtlMaxMs: 86_400_000,
   sessionMaxMs: 86_400_000,
+  pauseRetainMinMs: 60_000,
+  /** Requests that may wait for the wake of one sandbox, and for wakes on one server. */
+  wakeWaitersPerSandbox: 256,
+  wakeWaiters: 4_096,
 
   metadataKeys: 16,
   metadataKeyLength: 64,

@@ -4,9 +4,11 @@ import { oneOf } from './list.ts';
 
 /** Quotas of organizations and of projects, with what each limits. */
 export const QUOTAS = {
-  liveSandboxes: 'Sandboxes that have not ended.',
-  liveCpu: 'CPU cores of the sandboxes that have not ended, together.',
-  liveMemoryMb: 'Memory of the sandboxes that have not ended, together, in MiB.',
+  liveSandboxes: 'Sandboxes that have not ended and are not paused.',
+  liveCpu: 'CPU cores of the sandboxes that have not ended and are not paused, together.',
+  liveMemoryMb: 'Memory of the sandboxes that have not ended and are not paused, together, in MiB.',
+  pausedSandboxes: 'Paused sandboxes.',
+  pausedMemoryMb: 'Memory of the paused sandboxes, together, in MiB.',
   sandboxesPerMinute: 'Sandboxes created in a minute.',
   requestsPerMinute: 'Requests in a minute.',
   artifactBytes: 'Size of all artifacts in bytes. Equal contents count once.',

@@ -43,6 +43,10 @@ export const SANDBOX_STATUS_FACTS = {
   failed: ENDED,
 } as const satisfies Record<SandboxStatus, object>;
 
+export const PAUSE_CAUSES = ['request'] as const;
+export const WAKE_CAUSES = ['request', 'operation'] as const;
+export type WakeCause = (typeof WAKE_CAUSES)[number];
+
 export const DESTROYED_REASONS = ['idle_expired', 'platform_cleanup', 'ttl_expired', 'user_killed'] as const;
 export type DestroyedReason = (typeof DESTROYED_REASONS)[number];
 
@@ -97,8 +101,8 @@ export const Sandbox = Type.Object(
     status: oneOf(
       SANDBOX_STATUSES,
       '`creating`: the request was accepted. `starting`: the instance was launched. `ready`: it accepts work and has not ' +
-        'been used yet. `running`: a run or a command is active. `idle`: it was used and nothing is active. `expiring`: it is ' +
-        'being destroyed. `destroyed`, `failed`: it has ended.',
+        'been used yet. `running`: a run or a command is active. `idle`: it was used and nothing is active, or it is ' +
+        '`paused`. `expiring`: it is being destroyed. `destroyed`, `failed`: it has ended.',
     ),
     templateId: TemplateIdSchema,
     templateSlug: Type.String({ description: 'Slug of the template, such as `python-node`.' }),
@@ -106,7 +110,39 @@ export const Sandbox = Type.Object(
     templateVersionId: TemplateVersionIdSchema,
     ttlMs: Type.Integer({ description: 'Lifetime that was requested last, in milliseconds.' }),
     idleTimeoutMs: Type.Optional(Type.Integer({ description: 'Idle timeout that was requested, in milliseconds.' })),
-    expiresAt: timestamp('When the service destroys the sandbox.'),
+    expiresAt: timestamp(
+      'When the service destroys the sandbox. A pause stops the lifetime: while `paused` is present, this is the end of ' +
+        'the time for which a pause may last. A wake starts a lifetime anew.',
+    ),
+    paused: Type.Optional(
+      Type.Object(
+        {
+          at: timestamp('When it was paused.'),
+          by: oneOf(PAUSE_CAUSES, '`request`: a client paused it.'),
+          memory: oneOf(
+            ['kept'],
+            '`kept`: processes, variables, terminals and open files go on after the wake. A restart of the host loses them, ' +
+              'and ends the sandbox.',
+          ),
+          place: oneOf(['memory'], '`memory`: it stands still in the memory of its host.'),
+        },
+        { description: 'Present only while the sandbox is paused: nothing in it executes.' },
+      ),
+    ),
+    resumed: Type.Optional(
+      Type.Object(
+        {
+          at: timestamp('When its agent answered again.'),
+          by: oneOf(
+            WAKE_CAUSES,
+            '`request`: a client resumed it. `operation`: a request needed its processes or files.',
+          ),
+          memory: oneOf(['kept'], '`kept`: everything went on.'),
+        },
+        { description: 'The last wake from a pause.' },
+      ),
+    ),
+    sessionStartedAt: timestamp('When the session began: at the last wake, or at creation.'),
     metadata: Type.Record(Type.String(), Type.String(), { description: 'The labels that were set at creation.' }),
     networkPolicy: NetworkPolicy,
     resources: Type.Required(Resources),
@@ -115,8 +151,8 @@ export const Sandbox = Type.Object(
     destroyedReason: Type.Optional(
       oneOf(
         DESTROYED_REASONS,
-        '`ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed ' +
-          'it. `platform_cleanup`: the host lost the instance, the operator removed it, or its workspace run ended.',
+        '`ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed, or it was paused for too long. ' +
+          '`user_killed`: a client destroyed it. `platform_cleanup`: the host lost the instance, the operator removed it, or its workspace run ended.',
       ),
     ),
     failureReason: Type.Optional(Type.String({ description: 'Explains for people why the sandbox is `failed`.' })),
@@ -196,9 +232,49 @@ export const SetTtlBody = Type.Object(
       ...documented({ maximum: LIMITS.updateTtlMaxMs }),
       description:
         'Lifetime in milliseconds, counted from this request. The new `expiresAt` must be later than the current one and ' +
-        'at most 24 hours after creation; otherwise the error is `invalid_request` or `sandbox_ttl_exceeded`.',
+        'at most 24 hours after `sessionStartedAt`; otherwise the error is `invalid_request` or `sandbox_ttl_exceeded`.',
     }),
   },
   { $id: 'SetTtl', additionalProperties: false, examples: [{ ttlMs: 1_800_000 }] },
 );
 export type SetTtlBody = Static<typeof SetTtlBody>;
+
+export const PauseSandboxBody = Type.Object(
+  {
+    force: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Whether code runs and waited commands in progress are ended first. Without it, they are a `conflict` with ' +
+          '`details.running`.',
+      }),
+    ),
+    retainMs: Type.Optional(
+      Type.Integer({
+        minimum: LIMITS.pauseRetainMinMs,
+        description:
+          'How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default and ' +
+          'maximum: what the operator set, 30 days unless changed.',
+      }),
+    ),
+  },
+  { $id: 'PauseSandbox', additionalProperties: false, examples: [{}, { force: true, retainMs: 86_400_000 }] },
+);
+export type PauseSandboxBody = Static<typeof PauseSandboxBody>;
+
+export const ResumeSandboxBody = Type.Object(
+  {
+    ttlMs: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        ...documented({ maximum: LIMITS.sessionMaxMs }),
+        description:
+          'Lifetime in milliseconds, counted from the wake. Default: the `ttlMs` of the creation. If the sandbox is not ' +
+          'paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one ' +
+          'changes nothing.',
+      }),
+    ),
+  },
+  { $id: 'ResumeSandbox', additionalProperties: false, examples: [{}, { ttlMs: 1_800_000 }] },
+);
+export type ResumeSandboxBody = Static<typeof ResumeSandboxBody>;

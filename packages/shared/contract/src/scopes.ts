@@ -3,6 +3,7 @@ export const SCOPES = [
   'sandbox:create',
   'sandbox:read',
   'sandbox:extend',
+  'sandbox:pause',
   'sandbox:kill',
   'code:run',
   'command:run',

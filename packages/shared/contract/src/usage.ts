@@ -6,7 +6,9 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 
 const COMMON = {
   cpuMs: count('Processor time in milliseconds.'),
-  memoryMbMs: count('Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).'),
+  memoryMbMs: count(
+    'Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms), without the time of pauses.',
+  ),
   diskMbMs: count('Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).'),
   runs: count('Code runs that were started.'),
   commands: count('Commands that were started, without terminals.'),
@@ -19,7 +21,7 @@ export const UsageRow = Type.Object(
     from: timestamp('Beginning of the hour or day.'),
     to: timestamp('End of the hour or day: the first time that no longer belongs to it.'),
     projectId: ProjectIdSchema,
-    sandboxMs: count('Milliseconds for which sandboxes existed, from ready to their end, together.'),
+    sandboxMs: count('Milliseconds for which sandboxes existed, from ready to their end without pauses, together.'),
     ...COMMON,
     workspaceRuns: count('Workspace runs that were started.'),
     artifactBytes: count('Bytes of the artifacts that were created, also of those deleted since.'),

@@ -11,7 +11,7 @@ export const SERVICE_SETTINGS = {
     defaultText: 'as many as the host holds',
     readBy: ['server'],
     summary:
-      'live sandboxes of one organization, unless it has a quota `liveSandboxes`; beyond it, creations get `quota_exceeded`',
+      'live sandboxes of one organization, and as many paused ones, unless it has a quota `liveSandboxes` or `pausedSandboxes`; beyond it, creations, pauses and wakes get `quota_exceeded`',
   },
   CLOCHE_ARTIFACTS_URL: {
     value: text('^(file:///.|s3://.)', 'file:///folder or s3://bucket/prefix?endpoint=…&region=…'),
@@ -136,6 +136,12 @@ export const SERVICE_SETTINGS = {
     more:
       'Sandboxes stay as long as their artifacts; projects as long as their events, audit events, usage and artifacts. ' +
       'Usage is kept for good. Builds, cached steps and versions other than the default one stay as long after their last use.',
+  },
+  CLOCHE_PAUSE_RETENTION_MS: {
+    value: milliseconds(60_000, Number.MAX_SAFE_INTEGER),
+    default: 30 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long a sandbox may stay paused at most; afterwards it is destroyed',
   },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),

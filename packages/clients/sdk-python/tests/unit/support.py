@@ -24,6 +24,7 @@ SANDBOX: dict[str, Any] = {
     "networkPolicy": {"mode": "unrestricted"},
     "resources": {"cpu": 1, "memoryMb": 1, "diskMb": 1, "pids": 1},
     "createdAt": "2030-01-01T00:00:00Z",
+    "sessionStartedAt": "2030-01-01T00:00:00Z",
 }
 RUN: dict[str, Any] = {
     "sandboxId": "sbx_1",

@@ -41,14 +41,11 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
   const commandWatches = new CommandWatches(shared);
   const readCommands = new ReadCommands(shared);
   const createCommand = new CreateCommand({ ...shared, commandWatches });
+  const changeCommand = new ChangeCommand({ ...shared, readCommands });
+  parts.onWake((sandbox, agent, signal) => changeCommand.sendSignals(sandbox, agent, signal));
   return {
     createCommand,
-    routes: commandRoutes(
-      createCommand,
-      readCommands,
-      new ChangeCommand({ ...shared, readCommands }),
-      new OpenPty(shared),
-    ),
+    routes: commandRoutes(createCommand, readCommands, changeCommand, new OpenPty(shared)),
     start: () => commandWatches.start(),
     stop: () => commandWatches.stop(),
   };

@@ -7,6 +7,7 @@ import { contextRoutes } from '../features/contexts/context-routes.ts';
 import { CreateContext } from '../features/contexts/create-context.ts';
 import { OpenContexts } from '../features/contexts/open-contexts.ts';
 import type { StartedWork } from '../features/metering/started-work.ts';
+import type { CatchUp } from '../features/pauses/pause-moves.ts';
 import { LookUpRun } from '../features/runs/look-up-run.ts';
 import { PromoteOutputs } from '../features/runs/promote-outputs.ts';
 import { ResolveRun } from '../features/runs/resolve-run.ts';
@@ -42,6 +43,7 @@ export interface RunsDeps {
   readonly executions: Executions;
   readonly startedWork: StartedWork;
   readonly templates: FindTemplates;
+  readonly onWake: (catchUp: CatchUp) => void;
   /** Stores outputs of runs that become artifacts. */
   readonly keepArtifact: KeepArtifact;
 }
@@ -58,8 +60,10 @@ export function composeRuns({ metrics, keepArtifact, ...deps }: RunsDeps): Route
     promoteOutputs: new PromoteOutputs(keepArtifact),
     metrics: new RunMetrics(metrics),
   });
+  const changeContext = new ChangeContext(shared);
+  deps.onWake((sandbox, agent, signal) => changeContext.closeDeleted(sandbox, agent, signal));
   return [
-    ...contextRoutes(createContext, new ChangeContext(shared)),
+    ...contextRoutes(createContext, changeContext),
     ...runRoutes(runs, answersOverNetwork(db) ? new LookUpRun(db) : undefined),
   ];
 }

@@ -11,6 +11,7 @@ import { fileRoutes } from '../features/files/file-routes.ts';
 import type { StartedWork } from '../features/metering/started-work.ts';
 import { MeasureSandboxes } from '../features/metrics/measure-sandboxes.ts';
 import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
+import type { CatchUp } from '../features/pauses/pause-moves.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
 import { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
@@ -48,6 +49,7 @@ import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { Tracing } from '../platform/tracing/tracing.ts';
+import { composePauses } from './compose-pauses.ts';
 import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
 import type { Coordination } from './coordination.ts';
@@ -85,6 +87,9 @@ export interface SandboxCore {
   readonly sandboxes: SandboxRepository;
   readonly access: SandboxAccess;
   readonly sandboxUse: SandboxUse;
+  readonly awaitSandbox: AwaitSandbox;
+  /** Registers changes that are made in the agents of sandboxes when they wake. */
+  readonly onWake: (catchUp: CatchUp) => void;
   readonly executions: Executions;
   readonly startedWork: StartedWork;
   readonly createSandbox: CreateSandbox;
@@ -158,14 +163,21 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     log,
   });
+  const access = new SandboxAccess(sandboxes);
+  const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
+  const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
+  const pauses = composePauses({
+    ...{ db, sandboxes, driver, connections, changes, executions, access, servers, clock, log, quotas: deps.quotas },
+    checkOn: (sandboxId) => checkOn(sandboxId),
+    awaitLaunch: (record, limit) => awaitSandbox.settled(record, limit),
+    setTtl: (call, id, ttlMs) => setSandboxTtl.set(call, id, ttlMs),
+    retentionMs: settings.pauseRetentionMs,
+  });
+  const { wakeSandbox, pauseSandbox, resumeSandbox } = pauses;
   const forgetEnded = new ForgetEnded(connections, executions);
   const reconciler = new Reconciler({
-    sandboxes,
-    driver,
-    abandonedLaunches,
-    destroySandbox,
-    forgetEnded,
-    log,
+    ...{ sandboxes, driver, abandonedLaunches, destroySandbox, forgetEnded, log },
+    pauseMoves: pauses.moves,
     endsSilentSandboxes: deps.endsSilentSandboxes,
   });
   // A connected agent whose instance crashes is noticed at once. The periodic pass finds all other crashes.
@@ -175,9 +187,6 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const askAgents = new AskAgents(connections, clock);
   const lastUses = sandboxActivity.lastUses(sandboxes);
   const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, isFenced, clock, log });
-
-  const access = new SandboxAccess(sandboxes);
-  const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
   const createSandbox = new CreateSandbox({
     sandboxes,
     projects,
@@ -190,14 +199,15 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     settings,
   });
   const listSandboxes = new ListSandboxes(sandboxes, projects, activity);
-  const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
-
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
-  const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator, lookAtFence: isFenced });
+  const used = { access, awaitSandbox, connections, errorTranslator, wakeSandbox };
+  const sandboxUse = new SandboxUse({ ...used, lookAtFence: isFenced });
   const core = {
     sandboxes,
     access,
     sandboxUse,
+    awaitSandbox,
+    onWake: (catchUp: CatchUp) => pauses.moves.onWake(catchUp),
     executions,
     startedWork,
     createSandbox,
@@ -213,6 +223,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     await sandboxActivity.tidy();
     return report;
   };
+  const takeOver = async () => {
+    await abandonedLaunches.takeOver();
+    await pauses.moves.settleOf(await sandboxes.listThat('isMoving'));
+  };
   let loops: Pick<Loop, 'stop'>[] = [];
   return {
     core,
@@ -223,13 +237,15 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         listSandboxes,
         awaitSandbox,
         setSandboxTtl,
+        pauseSandbox,
+        resumeSandbox,
         destroySandbox,
         activity,
       }),
       ...metricsRoutes(
         new MeasureSandboxes({ sandboxes, projects, sandboxUse, metering: driver.metering ?? WITHOUT_METERING }),
       ),
-      ...composeRuns({ ...deps, ...core, awaitSandbox, errorTranslator, templates: findTemplates }),
+      ...composeRuns({ ...deps, ...core, errorTranslator, templates: findTemplates }),
       ...fileRoutes(core.files),
     ],
     async start() {
@@ -243,7 +259,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         reaper,
         endedRecords: new EndedRecords(db),
         outbox,
-        abandonedLaunches,
+        takeOver,
         watchOthers: deps.watchOthers,
         settings,
         isFenced,
@@ -256,6 +272,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         [
           () => Promise.all(loops.splice(0).map((loop) => loop.stop())),
           () => launchSandbox.handOver(),
+          () => pauses.stop(),
           () => sandboxActivity.stop(),
           () => connections.closeAll(),
         ],

@@ -159,6 +159,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     tracing: checked(() => readTracingSettings(env)),
     quotas: Object.freeze({
       liveSandboxes: settings.CLOCHE_MAX_SANDBOXES ?? null,
+      pausedSandboxes: settings.CLOCHE_MAX_SANDBOXES ?? null,
       artifactBytes: inBytes(settings.CLOCHE_ARTIFACTS_MAX_MB) ?? null,
     }),
     sandboxes: Object.freeze({
@@ -167,6 +168,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       launchTimeoutMs: settings.CLOCHE_LAUNCH_TIMEOUT_MS,
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
       recordRetentionMs: settings.CLOCHE_RECORD_RETENTION_MS,
+      pauseRetentionMs: settings.CLOCHE_PAUSE_RETENTION_MS,
       eventRetentionMs: settings.CLOCHE_EVENT_RETENTION_MS,
     }),
   });

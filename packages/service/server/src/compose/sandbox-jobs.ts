@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
-import type { AbandonedLaunches } from '../features/sandboxes/lifecycle/abandoned-launches.ts';
 import type { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import type { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
 import type { TemplateCatalogue } from '../features/template-catalogue/template-catalogue.ts';
@@ -11,7 +10,7 @@ import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
-/** How often a server looks for launches of servers that have ended. */
+/** How often a server looks for launches, pauses and wakes of servers that have ended. */
 const TAKE_OVER_MS = 1_000;
 
 export interface SandboxJobsDeps {
@@ -20,7 +19,8 @@ export interface SandboxJobsDeps {
   readonly reaper: Reaper;
   readonly endedRecords: EndedRecords;
   readonly outbox: EventOutbox;
-  readonly abandonedLaunches: AbandonedLaunches;
+  /** Takes over what servers have left. */
+  readonly takeOver: () => Promise<void>;
   readonly watchOthers: WatchOthers;
   readonly settings: SandboxSettings;
   readonly isFenced: () => boolean;
@@ -30,7 +30,7 @@ export interface SandboxJobsDeps {
 
 /** Starts the jobs that keep templates, records and hosts in agreement. The caller stops the loops. */
 export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
-  const { catalogue, reaper, endedRecords, outbox, abandonedLaunches, settings, isFenced, clock, log } = deps;
+  const { catalogue, reaper, endedRecords, outbox, settings, isFenced, clock, log } = deps;
   const mend = async () => {
     if (isFenced()) return RETRY_MS;
     await catalogue.sync();
@@ -45,7 +45,7 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     return FORGET_MS;
   };
   const takeOver = async () => {
-    if (!isFenced()) await abandonedLaunches.takeOver();
+    if (!isFenced()) await deps.takeOver();
   };
   return [
     new Loop('reconcile', mend, RETRY_MS, log),

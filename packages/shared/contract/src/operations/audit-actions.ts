@@ -32,6 +32,8 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   getSandbox: 'none',
   setSandboxTtl: { action: 'sandbox.extended', target: 'sandbox' },
   extendSandbox: { action: 'sandbox.extended', target: 'sandbox' },
+  pauseSandbox: { action: 'sandbox.paused', target: 'sandbox' },
+  resumeSandbox: { action: 'sandbox.resumed', target: 'sandbox' },
   killSandbox: { action: 'sandbox.killed', target: 'sandbox' },
   getSandboxMetrics: 'none',
   listSandboxMetrics: 'none',

@@ -3,7 +3,15 @@ import { SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
-import { CreateSandboxBody, LABEL_PATTERN, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
+import {
+  CreateSandboxBody,
+  LABEL_PATTERN,
+  PauseSandboxBody,
+  ResumeSandboxBody,
+  SANDBOX_STATUSES,
+  Sandbox,
+  SetTtlBody,
+} from '../sandbox.ts';
 import { Text } from '../text.ts';
 
 export const SandboxParams = Type.Object({ sandboxId: SandboxIdSchema });
@@ -41,6 +49,7 @@ export const listSandboxes = {
     {
       projectId: Type.Optional(Text({ description: 'Only sandboxes of this project.' })),
       status: Type.Optional(oneOf(SANDBOX_STATUSES, 'Only sandboxes with this status.')),
+      paused: Type.Optional(Type.Boolean({ description: 'Only sandboxes that are paused, or that are not.' })),
       include: Type.Optional(oneOf(['historical'], '`historical`: also list destroyed and failed sandboxes.')),
       idPrefix: idPrefix('sbx_', 'sandboxes'),
       ...createdBetween('sandboxes'),
@@ -90,13 +99,13 @@ export const setSandboxTtl = {
   summary: 'Set the lifetime of a sandbox',
   description:
     'The sandbox expires `ttlMs` after this request. The new expiry must be later than the current one and at most ' +
-    '24 hours after creation.',
+    '24 hours after `sessionStartedAt`.',
   scope: 'sandbox:extend',
   idempotency: 'required',
   params: SandboxParams,
   body: SetTtlBody,
   response: { status: 200, schema: SandboxResponse, description: 'The sandbox with its new `expiresAt`.' },
-  errors: ['sandbox_destroyed', 'sandbox_failed', 'sandbox_ttl_exceeded'],
+  errors: ['sandbox_destroyed', 'sandbox_failed', 'sandbox_paused', 'sandbox_ttl_exceeded'],
 } as const satisfies Operation;
 
 export const extendSandbox = {
@@ -105,6 +114,46 @@ export const extendSandbox = {
   path: '/v1/sandboxes/{sandboxId}/extend',
   summary: 'Set the lifetime of a sandbox (deprecated alias)',
   deprecation: { since: ALIAS_DEPRECATED_SINCE, sunset: ALIAS_SUNSET, successorId: 'setSandboxTtl' },
+} as const satisfies Operation;
+
+export const pauseSandbox = {
+  id: 'pauseSandbox',
+  method: 'POST',
+  path: '/v1/sandboxes/{sandboxId}/pause',
+  tag: 'Sandboxes',
+  summary: 'Pause a sandbox',
+  description:
+    'When it answers, nothing in the sandbox executes, and its lifetime has stopped. Processes, variables and files are ' +
+    'kept in the memory of its host; a restart of the host ends the sandbox. A request that needs its processes or files ' +
+    'wakes it. Pausing a paused sandbox returns it as it is; a `retainMs` then counts from this request. A sandbox that is ' +
+    'being created is paused when it is ready. `conflict`: code runs or waited commands are in progress ' +
+    '(`details.running`), it belongs to a workspace run or a build, or its memory cannot be kept (`details.reason` is ' +
+    '`memory_unsupported`).',
+  scope: 'sandbox:pause',
+  idempotency: 'optional',
+  params: SandboxParams,
+  body: PauseSandboxBody,
+  bodyOptional: true,
+  response: { status: 200, schema: SandboxResponse, description: 'The paused sandbox.' },
+  errors: ['conflict', 'quota_exceeded', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
+} as const satisfies Operation;
+
+export const resumeSandbox = {
+  id: 'resumeSandbox',
+  method: 'POST',
+  path: '/v1/sandboxes/{sandboxId}/resume',
+  tag: 'Sandboxes',
+  summary: 'Resume a paused sandbox',
+  description:
+    'Answers when the sandbox accepts work again. Its lifetime and the 24 hours of its session count from then. A failure ' +
+    'leaves it paused, with everything that it had. Resuming a sandbox that is not paused returns it.',
+  scope: 'sandbox:pause',
+  idempotency: 'optional',
+  params: SandboxParams,
+  body: ResumeSandboxBody,
+  bodyOptional: true,
+  response: { status: 200, schema: SandboxResponse, description: 'The sandbox, which is not paused.' },
+  errors: ['quota_exceeded', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible', 'sandbox_ttl_exceeded'],
 } as const satisfies Operation;
 
 export const killSandbox = {

@@ -48,6 +48,7 @@ class AsyncSandboxes:
         metadata: Mapping[str, str] | None = None,
         project_id: str | None = None,
         status: str | None = None,
+        paused: bool | None = None,
         include: Literal["historical"] | None = None,
         **call: Unpack[SelectionOptions],
     ) -> AsyncPage[AsyncSandbox]:
@@ -55,7 +56,7 @@ class AsyncSandboxes:
         Lists sandboxes, newest first. `metadata`: labels that they must have, all of them. `include="historical"` also
         lists destroyed and failed ones.
         """
-        query: dict[str, Any] = {"project_id": project_id, "status": status, "include": include}
+        query: dict[str, Any] = {"project_id": project_id, "status": status, "paused": paused, "include": include}
         query |= label_query(metadata)
         show = partial(AsyncSandbox, self._client)
         return await self._client.page(SandboxInfo, "listSandboxes", show, query=query, **call)

@@ -47,10 +47,28 @@ class NetworkPolicy(TypedDict):
     """
 
 
+class PauseSandbox(TypedDict):
+    force: NotRequired[bool]
+    """
+    Whether code runs and waited commands in progress are ended first. Without it, they are a `conflict` with `details.running`.
+    """
+    retain_ms: NotRequired[int]
+    """
+    How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default and maximum: what the operator set, 30 days unless changed.
+    """
+
+
+class ResumeSandbox(TypedDict):
+    ttl_ms: NotRequired[int]
+    """
+    Lifetime in milliseconds, counted from the wake. Default: the `ttlMs` of the creation. If the sandbox is not paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one changes nothing.
+    """
+
+
 class SetTtl(TypedDict):
     ttl_ms: int
     """
-    Lifetime in milliseconds, counted from this request. The new `expiresAt` must be later than the current one and at most 24 hours after creation; otherwise the error is `invalid_request` or `sandbox_ttl_exceeded`.
+    Lifetime in milliseconds, counted from this request. The new `expiresAt` must be later than the current one and at most 24 hours after `sessionStartedAt`; otherwise the error is `invalid_request` or `sandbox_ttl_exceeded`.
     """
 
 
@@ -348,6 +366,7 @@ class CreateApiKey(TypedDict):
             "sandbox:create",
             "sandbox:read",
             "sandbox:extend",
+            "sandbox:pause",
             "sandbox:kill",
             "code:run",
             "command:run",
@@ -404,15 +423,23 @@ class ProjectQuotas(TypedDict):
 
     live_sandboxes: NotRequired[int | None]
     """
-    Sandboxes that have not ended. `null`: no limit of the project.
+    Sandboxes that have not ended and are not paused. `null`: no limit of the project.
     """
     live_cpu: NotRequired[int | None]
     """
-    CPU cores of the sandboxes that have not ended, together. `null`: no limit of the project.
+    CPU cores of the sandboxes that have not ended and are not paused, together. `null`: no limit of the project.
     """
     live_memory_mb: NotRequired[int | None]
     """
-    Memory of the sandboxes that have not ended, together, in MiB. `null`: no limit of the project.
+    Memory of the sandboxes that have not ended and are not paused, together, in MiB. `null`: no limit of the project.
+    """
+    paused_sandboxes: NotRequired[int | None]
+    """
+    Paused sandboxes. `null`: no limit of the project.
+    """
+    paused_memory_mb: NotRequired[int | None]
+    """
+    Memory of the paused sandboxes, together, in MiB. `null`: no limit of the project.
     """
     sandboxes_per_minute: NotRequired[int | None]
     """
@@ -511,6 +538,8 @@ class CreateWebhook(TypedDict):
             "sandbox.created",
             "sandbox.ready",
             "sandbox.extended",
+            "sandbox.paused",
+            "sandbox.resumed",
             "sandbox.destroyed",
             "sandbox.failed",
             "artifact.created",
@@ -574,6 +603,8 @@ class UpdateWebhook(TypedDict):
                 "sandbox.created",
                 "sandbox.ready",
                 "sandbox.extended",
+                "sandbox.paused",
+                "sandbox.resumed",
                 "sandbox.destroyed",
                 "sandbox.failed",
                 "artifact.created",

@@ -82,6 +82,14 @@ class ConflictDetails(TypedDict):
     """
     Builds of the template that have not ended.
     """
+    running: NotRequired[int]
+    """
+    Code runs and waited commands of the sandbox that are in progress.
+    """
+    reason: NotRequired[Literal["memory_unsupported"]]
+    """
+    `memory_unsupported`: the memory of the sandbox cannot be kept.
+    """
 
 
 class RangeNotSatisfiableDetails(TypedDict):
@@ -157,6 +165,12 @@ class SandboxFailedError(StateError):
     """The sandbox failed (`details.reason`); create another one."""
 
     details: SandboxFailedDetails | None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class SandboxPausedError(StateError):
+    """The operation needs a sandbox that is not paused; resume it first."""
+
+    details: dict[str, Any] | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class SandboxIncompatibleError(StateError):
@@ -262,6 +276,7 @@ __all__ = [
     "SandboxDestroyedError",
     "SandboxFailedError",
     "SandboxIncompatibleError",
+    "SandboxPausedError",
     "SandboxTtlExceededError",
     "UnauthorizedError",
     "UnavailableError",
@@ -278,6 +293,7 @@ ERRORS: dict[str, type[ClocheError]] = {
     "method_not_allowed": MethodNotAllowedError,
     "sandbox_destroyed": SandboxDestroyedError,
     "sandbox_failed": SandboxFailedError,
+    "sandbox_paused": SandboxPausedError,
     "sandbox_incompatible": SandboxIncompatibleError,
     "idempotency_request_in_progress": IdempotencyRequestInProgressError,
     "idempotency_key_reused": IdempotencyKeyReusedError,
@@ -304,6 +320,7 @@ RETRYABLE: dict[str, bool | Literal["after"]] = {
     "method_not_allowed": False,
     "sandbox_destroyed": False,
     "sandbox_failed": False,
+    "sandbox_paused": False,
     "sandbox_incompatible": False,
     "idempotency_request_in_progress": "after",
     "idempotency_key_reused": False,

@@ -10,6 +10,48 @@ from cloche._core.model import Model
 from cloche._core.rich import RichOutput, RichRun
 
 
+class SandboxPaused(Model):
+    """
+    Present only while the sandbox is paused: nothing in it executes.
+    """
+
+    at: str
+    """
+    When it was paused. ISO 8601, UTC.
+    """
+    by: Literal["request"]
+    """
+    `request`: a client paused it.
+    """
+    memory: Literal["kept"]
+    """
+    `kept`: processes, variables, terminals and open files go on after the wake. A restart of the host loses them, and ends the sandbox.
+    """
+    place: Literal["memory"]
+    """
+    `memory`: it stands still in the memory of its host.
+    """
+
+
+class SandboxResumed(Model):
+    """
+    The last wake from a pause.
+    """
+
+    at: str
+    """
+    When its agent answered again. ISO 8601, UTC.
+    """
+    by: Literal["request", "operation"]
+    """
+    `request`: a client resumed it. `operation`: a request needed its processes or files.
+    """
+    memory: Literal["kept"]
+    """
+    `kept`: everything went on.
+    """
+
+
 class NetworkPolicy(Model):
     """
     What the sandbox may reach over the network. The policy cannot be changed later. Default: `unrestricted`.
@@ -679,6 +721,7 @@ class ApiKey(Model):
             "sandbox:create",
             "sandbox:read",
             "sandbox:extend",
+            "sandbox:pause",
             "sandbox:kill",
             "code:run",
             "command:run",
@@ -767,15 +810,23 @@ class ProjectQuotas(Model):
 
     live_sandboxes: int | None = None
     """
-    Sandboxes that have not ended. `null`: no limit of the project.
+    Sandboxes that have not ended and are not paused. `null`: no limit of the project.
     """
     live_cpu: int | None = None
     """
-    CPU cores of the sandboxes that have not ended, together. `null`: no limit of the project.
+    CPU cores of the sandboxes that have not ended and are not paused, together. `null`: no limit of the project.
     """
     live_memory_mb: int | None = None
     """
-    Memory of the sandboxes that have not ended, together, in MiB. `null`: no limit of the project.
+    Memory of the sandboxes that have not ended and are not paused, together, in MiB. `null`: no limit of the project.
+    """
+    paused_sandboxes: int | None = None
+    """
+    Paused sandboxes. `null`: no limit of the project.
+    """
+    paused_memory_mb: int | None = None
+    """
+    Memory of the paused sandboxes, together, in MiB. `null`: no limit of the project.
     """
     sandboxes_per_minute: int | None = None
     """
@@ -820,6 +871,8 @@ class QuotaUse(Model):
         "liveSandboxes",
         "liveCpu",
         "liveMemoryMb",
+        "pausedSandboxes",
+        "pausedMemoryMb",
         "sandboxesPerMinute",
         "requestsPerMinute",
         "artifactBytes",
@@ -857,7 +910,7 @@ class SandboxUsage(Model):
     """
     memory_mb_ms: int
     """
-    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).
+    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms), without the time of pauses.
     """
     disk_mb_ms: int
     """
@@ -908,7 +961,7 @@ class UsageRow(Model):
     """
     sandbox_ms: int
     """
-    Milliseconds for which sandboxes existed, from ready to their end, together.
+    Milliseconds for which sandboxes existed, from ready to their end without pauses, together.
     """
     cpu_ms: int
     """
@@ -916,7 +969,7 @@ class UsageRow(Model):
     """
     memory_mb_ms: int
     """
-    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).
+    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms), without the time of pauses.
     """
     disk_mb_ms: int
     """
@@ -1141,6 +1194,7 @@ class WorkspaceRunArtifactEventDataError(Model):
         "method_not_allowed",
         "sandbox_destroyed",
         "sandbox_failed",
+        "sandbox_paused",
         "sandbox_incompatible",
         "idempotency_request_in_progress",
         "idempotency_key_reused",
@@ -1242,7 +1296,7 @@ class Sandbox(Model):
     """
     status: Literal["creating", "starting", "ready", "running", "idle", "expiring", "destroyed", "failed"]
     """
-    `creating`: the request was accepted. `starting`: the instance was launched. `ready`: it accepts work and has not been used yet. `running`: a run or a command is active. `idle`: it was used and nothing is active. `expiring`: it is being destroyed. `destroyed`, `failed`: it has ended.
+    `creating`: the request was accepted. `starting`: the instance was launched. `ready`: it accepts work and has not been used yet. `running`: a run or a command is active. `idle`: it was used and nothing is active, or it is `paused`. `expiring`: it is being destroyed. `destroyed`, `failed`: it has ended.
     """
     template_id: str
     """
@@ -1266,7 +1320,11 @@ class Sandbox(Model):
     """
     expires_at: str
     """
-    When the service destroys the sandbox. ISO 8601, UTC.
+    When the service destroys the sandbox. A pause stops the lifetime: while `paused` is present, this is the end of the time for which a pause may last. A wake starts a lifetime anew. ISO 8601, UTC.
+    """
+    session_started_at: str
+    """
+    When the session began: at the last wake, or at creation. ISO 8601, UTC.
     """
     metadata: dict[str, str]
     """
@@ -1282,13 +1340,15 @@ class Sandbox(Model):
     """
     Idle timeout that was requested, in milliseconds.
     """
+    paused: SandboxPaused | None = None
+    resumed: SandboxResumed | None = None
     destroyed_at: str | None = None
     """
     When the sandbox was destroyed. ISO 8601, UTC.
     """
     destroyed_reason: Literal["idle_expired", "platform_cleanup", "ttl_expired", "user_killed"] | None = None
     """
-    `ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed it. `platform_cleanup`: the host lost the instance, the operator removed it, or its workspace run ended.
+    `ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed, or it was paused for too long. `user_killed`: a client destroyed it. `platform_cleanup`: the host lost the instance, the operator removed it, or its workspace run ended.
     """
     failure_reason: str | None = None
     """
@@ -2103,7 +2163,7 @@ TemplateBuildEvent: TypeAlias = TemplateBuildLogEvent | TemplateBuildCompleteEve
 
 class SandboxResourceEvent(Model):
     """
-    `sandbox.extended`: its lifetime was set anew. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
+    `sandbox.extended`: its lifetime was set anew. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
     """
 
     seq: int
@@ -2114,7 +2174,15 @@ class SandboxResourceEvent(Model):
     """
     Id of an event: an opaque string that begins with `evt_`.
     """
-    type: Literal["sandbox.created", "sandbox.ready", "sandbox.extended", "sandbox.destroyed", "sandbox.failed"]
+    type: Literal[
+        "sandbox.created",
+        "sandbox.ready",
+        "sandbox.extended",
+        "sandbox.paused",
+        "sandbox.resumed",
+        "sandbox.destroyed",
+        "sandbox.failed",
+    ]
     at: str
     """
     When it happened. ISO 8601, UTC.
@@ -2280,6 +2348,7 @@ class AuditEvent(Model):
             "method_not_allowed",
             "sandbox_destroyed",
             "sandbox_failed",
+            "sandbox_paused",
             "sandbox_incompatible",
             "idempotency_request_in_progress",
             "idempotency_key_reused",

@@ -16,6 +16,12 @@ OPERATIONS: dict[str, Operation] = {
         "killSandbox", "DELETE", "/v1/sandboxes/{sandboxId}", "json", takes_key=False, uploads=False
     ),
     "listSandboxes": Operation("listSandboxes", "GET", "/v1/sandboxes", "json", takes_key=False, uploads=False),
+    "pauseSandbox": Operation(
+        "pauseSandbox", "POST", "/v1/sandboxes/{sandboxId}/pause", "json", takes_key=True, uploads=False
+    ),
+    "resumeSandbox": Operation(
+        "resumeSandbox", "POST", "/v1/sandboxes/{sandboxId}/resume", "json", takes_key=True, uploads=False
+    ),
     "setSandboxTtl": Operation(
         "setSandboxTtl", "POST", "/v1/sandboxes/{sandboxId}/ttl", "json", takes_key=True, uploads=False
     ),

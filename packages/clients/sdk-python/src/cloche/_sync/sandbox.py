@@ -111,6 +111,20 @@ class Sandbox:
         """
         return self._take("setSandboxTtl", body={"ttl_ms": ttl_ms}, **call)
 
+    def pause(self, *, force: bool = False, retain_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
+        """
+        Pauses the sandbox: nothing in it executes until something needs it. With `force`, runs and waited commands end
+        first; without it, they raise `ConflictError`.
+
+        `retain_ms`: how long the pause may last; the sandbox is then destroyed.
+        """
+        body = {"force": force, **({} if retain_ms is None else {"retain_ms": retain_ms})}
+        return self._take("pauseSandbox", body=body, **call)
+
+    def resume(self, *, ttl_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
+        """Resumes the sandbox if it is paused. `ttl_ms` is its lifetime from then; default: that of its creation."""
+        return self._take("resumeSandbox", body={} if ttl_ms is None else {"ttl_ms": ttl_ms}, **call)
+
     def kill(self, **call: Unpack[CallOptions]) -> Self:
         """Destroys the sandbox and its files at once. Idempotent."""
         return self._take("killSandbox", **call)

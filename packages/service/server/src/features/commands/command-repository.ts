@@ -1,5 +1,5 @@
-import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId } from '@cloche/contract';
-import type { ExpressionBuilder, Selectable } from 'kysely';
+import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId, type Signal } from '@cloche/contract';
+import { type ExpressionBuilder, type Selectable, sql } from 'kysely';
 import type { Database, Tables } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, readPart } from '../../platform/db/list-part.ts';
@@ -32,6 +32,11 @@ export interface CommandRepository {
   releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
+  /** Notes a signal for a command of a paused sandbox. */
+  putOff(record: CommandRecord, signal: Signal): Promise<void>;
+  /** Returns the signals that were noted and not taken. */
+  listPutOff(sandboxId: SandboxId): Promise<{ id: CommandId; signal: Signal }[]>;
+  takeSignal(id: CommandId): Promise<void>;
   /**
    * Removes the record of a command that was not started, unless another server has recorded its end or works on it
    * since `record` was read.
@@ -139,6 +144,21 @@ export class SqlCommandRepository implements CommandRepository {
       .returningAll()
       .executeTakeFirst();
     return row ? toRecord(row) : ((await this.find(record.sandboxId, record.id)) ?? record);
+  }
+
+  async putOff({ id }: CommandRecord, signal: Signal): Promise<void> {
+    const query = this.#db.updateTable('commands').set({ pending_signal: signal }).where('id', '=', id);
+    // A signal that cannot be caught stays.
+    await query.where(sql<boolean>`coalesce(pending_signal, '') <> 'SIGKILL'`).execute();
+  }
+
+  async listPutOff(sandboxId: SandboxId): Promise<{ id: CommandId; signal: Signal }[]> {
+    const rows = await this.#of(sandboxId).where('pending_signal', 'is not', null).execute();
+    return rows.map(({ id, pending_signal }) => ({ id: id as CommandId, signal: pending_signal as Signal }));
+  }
+
+  async takeSignal(id: CommandId): Promise<void> {
+    await this.#db.updateTable('commands').set({ pending_signal: null }).where('id', '=', id).execute();
   }
 
   async remove(record: CommandRecord): Promise<void> {

@@ -9,6 +9,7 @@ import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
+import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandRecord, endingOf, lostEnding } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
@@ -22,6 +23,7 @@ export interface CommandWatchesDeps {
   readonly commands: CommandRepository;
   readonly sandboxes: SandboxRepository;
   readonly sandboxUse: SandboxUse;
+  readonly awaitSandbox: Pick<AwaitSandbox, 'awake'>;
   readonly executions: Executions;
   readonly servers: LiveServers;
   readonly watchOthers: WatchOthers;
@@ -96,7 +98,8 @@ export class CommandWatches {
       }
       const now = await this.#deps.sandboxes.find(sandbox.id).catch(() => sandbox);
       if (!now || factsOf(now).isOver) return;
-      await backOff.pause(signal);
+      if (factsOf(now).needsWake) await this.#deps.awaitSandbox.awake(now, signal);
+      else await backOff.pause(signal);
     }
   }
 

@@ -10,6 +10,7 @@ import type { List } from '../../platform/db/list.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { asSeenIn, type CommandRecord, endingOf, killedEnding, lostEnding, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
@@ -64,7 +65,7 @@ export class ReadCommands {
   async get(call: Call, params: CommandPath, waitMs: number): Promise<Command> {
     const found = await this.find(call, params);
     const record = await this.refresh(found);
-    if (record.status !== 'running' || waitMs === 0) return toCommand(record);
+    if (record.status !== 'running' || waitMs === 0 || factsOf(found.sandbox).needsWake) return toCommand(record);
     using limit = new Deadline(waitMs, call.signal);
     const wait = (agent: AgentCommands) => agent.end(record.id, limit.signal);
     return toCommand(await this.#update(found, { signal: limit.signal }, wait));
@@ -77,19 +78,20 @@ export class ReadCommands {
     { afterSeq, limit }: { readonly afterSeq: number; readonly limit: number },
   ): Promise<CommandLogPage> {
     const { sandbox, record } = await this.find(call, params);
+    const awake = await this.#deps.sandboxUse.awake(requireLive(sandbox), call.signal);
     const bounds = { signal: call.signal, actMs: AGENT_LIMITS.askMs };
     const ask = (agent: AgentCommands, signal: AbortSignal) => agent.readLog(record.id, afterSeq, limit, signal);
     // The agent keeps only the latest commands.
-    const page = (await this.act(requireLive(sandbox), bounds, ask)) ?? { entries: [], hasMore: false };
+    const page = (await this.act(awake, bounds, ask)) ?? { entries: [], hasMore: false };
     const data = page.entries.map(toEntry);
     return { data, nextSeq: data.at(-1)?.seq ?? afterSeq, hasMore: page.hasMore };
   }
 
   /** Resolves when the command is found. Ending the iteration does not affect the command. */
   async follow(call: Call, params: CommandPath, afterSeq: number): Promise<AsyncGenerator<CommandEvent, void>> {
-    const found = await this.find(call, params);
-    requireLive(found.sandbox);
-    return this.#events(found, afterSeq, call.signal);
+    const { sandbox, record } = await this.find(call, params);
+    const awake = await this.#deps.sandboxUse.awake(requireLive(sandbox), call.signal);
+    return this.#events({ sandbox: awake, record }, afterSeq, call.signal);
   }
 
   /** @throws AppError `not_found`. */
@@ -103,6 +105,8 @@ export class ReadCommands {
   /** Returns the record with its current status, or its last known status if the agent cannot answer. */
   async refresh(found: FoundCommand): Promise<CommandRecord> {
     const seen = asSeenIn(found.sandbox, found.record);
+    // In a paused sandbox, a command stays as it is.
+    if (factsOf(found.sandbox).needsWake) return seen;
     if (seen.status !== 'running' || this.#deps.startingCommands.has(seen.id)) return seen;
     return this.#update(found, { actMs: AGENT_LIMITS.askMs }, (agent, signal) => agent.get(seen.id, signal));
   }

@@ -28,6 +28,9 @@ export interface ChangeContextDeps {
   readonly log: Logger;
 }
 
+/** Most that the clocks of two servers differ. */
+const CLOCKS_DIFFER_MS = 10_000;
+
 /** Names a context. */
 export interface ContextPath {
   readonly sandboxId: SandboxId;
@@ -79,6 +82,7 @@ export class ChangeContext {
     return deleted ?? (await contexts.find(sandbox.id, record.id)) ?? record;
   }
 
+  /** Does nothing in a paused sandbox, in which no run is in progress. */
   async interrupt(call: Call, params: ContextPath): Promise<ContextRecord> {
     return this.#change(call, params, (agent, id, signal) => agent.interrupt(id, signal));
   }
@@ -91,13 +95,24 @@ export class ChangeContext {
     return this.#change(call, params, (agent, id, signal) => agent.answer(id, message, signal));
   }
 
-  /** Restarts the kernel. Concurrent calls share one restart. */
+  /** Restarts the kernel, in a paused sandbox after a wake. Concurrent calls share one restart. */
   async restart(call: Call, params: ContextPath): Promise<ContextRecord> {
+    const { access, sandboxUse } = this.#deps;
+    await sandboxUse.awake(requireLive(await access.get(call.credential, params.sandboxId)), call.signal);
     return this.#change(call, params, (agent, id, signal) => {
       const underWay = this.#restarts.get(id) ?? agent.restart(id, signal).finally(() => this.#restarts.delete(id));
       this.#restarts.set(id, underWay);
       return underWay;
     });
+  }
+
+  /** Closes the contexts that were deleted while their sandbox was paused. */
+  async closeDeleted(sandbox: SandboxRecord, agent: AgentClient, signal: AbortSignal): Promise<void> {
+    const since = (sandbox.pausedAt ?? sandbox.createdAt) - CLOCKS_DIFFER_MS;
+    for (const id of await this.#deps.contexts.listDeleted(sandbox.id, since)) {
+      this.#deps.openContexts.forget(agent, id);
+      await agent.closeContext(id, signal);
+    }
   }
 
   /** Closes the context in the agent. Best effort, because the agent's state ends with the sandbox at the latest. */

@@ -24,6 +24,8 @@ export interface ContextRepository {
   findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined>;
   /** Returns the active contexts, oldest first. */
   list(sandboxId: SandboxId, part: ListPart): Promise<ContextRecord[]>;
+  /** Returns the contexts of a sandbox that were deleted at `since` or later. */
+  listDeleted(sandboxId: SandboxId, since: number): Promise<ContextId[]>;
   /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
   /**
@@ -105,6 +107,11 @@ export class SqlContextRepository implements ContextRepository {
   async list(sandboxId: SandboxId, part: ListPart): Promise<ContextRecord[]> {
     const query = this.#of(sandboxId).where('deleted_at', 'is', null);
     return (await readPart(query, OLDEST_FIRST, part)).map(toContextRecord);
+  }
+
+  async listDeleted(sandboxId: SandboxId, since: number): Promise<ContextId[]> {
+    const rows = await this.#of(sandboxId).where('deleted_at', '>=', since).execute();
+    return rows.map(({ id }) => id as ContextId);
   }
 
   async markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined> {

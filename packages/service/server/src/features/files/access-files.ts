@@ -89,7 +89,8 @@ export class AccessFiles {
     act: (files: AgentFiles, activity: Activity, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const { sandboxUse, executions } = this.#deps;
-    const bounds = { signal, ...(actMs !== undefined && { actMs }) };
+    // A transfer may have read a part of its body.
+    const bounds = actMs === undefined ? { signal, isOnce: true } : { signal, actMs };
     return sandboxUse.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
       const activity = new Activity(() => executions.touch(sandbox.id));
       try {

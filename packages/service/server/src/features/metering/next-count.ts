@@ -21,6 +21,8 @@ export interface Count {
   readonly started: Started | undefined;
   /** Whether the sandbox has ended. */
   readonly ends: boolean;
+  /** Whether it was paused since the last count, so that only its disk counts. */
+  readonly isAtRest: boolean;
 }
 
 /** The record after a count, and the usage that the count adds to the hours. */
@@ -37,7 +39,8 @@ export interface Counted {
 export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined, count: Count): Counted {
   const before = seen ?? firstRecord(sandbox);
   const until = before.ended === 1 ? before.counted_until : Math.max(before.counted_until, count.at);
-  const { memoryMb, diskMb } = sandbox.resources;
+  const { diskMb } = sandbox.resources;
+  const memoryMb = count.isAtRest ? 0 : sandbox.resources.memoryMb;
   const ms = until - before.counted_until;
   const counters = countersOf(before, count.use);
   const added = {
@@ -63,7 +66,8 @@ export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined
     record,
     addTo(sums) {
       for (const part of splitAtHours(before.counted_until, until)) {
-        const time = { sandbox_ms: part.ms, memory_mb_ms: memoryMb * part.ms, disk_mb_ms: diskMb * part.ms };
+        const sandboxMs = count.isAtRest ? 0 : part.ms;
+        const time = { sandbox_ms: sandboxMs, memory_mb_ms: memoryMb * part.ms, disk_mb_ms: diskMb * part.ms };
         sums.add(sandbox, part.hour, time);
       }
       sums.add(sandbox, hourOf(Math.max(before.counted_until, until - 1)), added);

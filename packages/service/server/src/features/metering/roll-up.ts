@@ -28,7 +28,11 @@ export interface RollUpDeps {
 }
 
 interface Live {
-  readonly sandbox: CountedSandbox & { readonly id: SandboxId; readonly generation: number };
+  readonly sandbox: CountedSandbox & {
+    readonly id: SandboxId;
+    readonly generation: number;
+    readonly isAtRest: boolean;
+  };
   readonly seen: UsageRecord | undefined;
 }
 
@@ -90,13 +94,14 @@ export class RollUp {
 
   async #read(ids: readonly string[]): Promise<Live[]> {
     const { db } = this.#deps;
+    // Read before the sandboxes: a pause in between has changed the record, so that this count has no effect.
+    const records = await db.selectFrom('sandbox_usage').selectAll().where('sandbox_id', 'in', ids).execute();
     const sandboxes = await db
       .selectFrom('sandboxes')
-      .select(['id', 'org_id', 'project_id', 'generation', 'ready_at', 'resources'])
+      .select(['id', 'org_id', 'project_id', 'generation', 'ready_at', 'resources', 'pause_state'])
       .where('id', 'in', ids)
       .orderBy('id')
       .execute();
-    const records = await db.selectFrom('sandbox_usage').selectAll().where('sandbox_id', 'in', ids).execute();
     const seen = new Map(records.map((record) => [record.sandbox_id, record]));
     return sandboxes.flatMap(({ ready_at: readyAt, ...row }) => {
       const record = seen.get(row.id);
@@ -108,6 +113,7 @@ export class RollUp {
         projectId: row.project_id as ProjectId,
         generation: row.generation,
         readyAt,
+        isAtRest: row.pause_state === 'paused',
         resources: JSON.parse(row.resources),
       };
       return [{ sandbox, seen: record }];
@@ -121,8 +127,14 @@ export class RollUp {
       await transactions.run(async (tx) => {
         const sums = new HourSums();
         for (const live of batch) {
-          const { id, generation } = live.sandbox;
-          const count = { at: now, use: uses.get(`${id} ${generation}`), started: taken.get(id), ends: false };
+          const { id, generation, isAtRest } = live.sandbox;
+          const count = {
+            at: now,
+            use: uses.get(`${id} ${generation}`),
+            started: taken.get(id),
+            ends: false,
+            isAtRest,
+          };
           if (await usages.count(tx, live, count, sums)) tx.afterCommit(() => taken.delete(id));
         }
         await this.#hours.write(tx, sums);

@@ -4,6 +4,7 @@ import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
+import type { PauseState } from '../sandbox-status/status-facts.ts';
 import { HourSums, hourOf } from './hour-sums.ts';
 import { type Count, type CountedSandbox, nextCount, type UsageRecord } from './next-count.ts';
 import type { Started, StartedWork } from './started-work.ts';
@@ -17,6 +18,8 @@ export type EndedSandbox = Omit<CountedSandbox, 'id' | 'readyAt'> & {
   readonly id: SandboxId;
   readonly readyAt: number | undefined;
   readonly destroyedAt: number | undefined;
+  /** State of its pause when its end began. */
+  readonly pauseState: PauseState | undefined;
 };
 
 export interface SandboxUsagesDeps {
@@ -80,11 +83,25 @@ export class SandboxUsages {
    * usage.
    */
   async end(ended: EndedSandbox, use: InstanceUse | undefined, tx?: Transaction): Promise<void> {
-    const { transactions, clock, startedWork } = this.#deps;
+    const at = ended.destroyedAt ?? this.#deps.clock.now();
+    await this.#countNow(ended, { at, use, ends: true }, tx);
+  }
+
+  /** Counts a sandbox up to a pause or a wake, in `tx`. Its state is the one before. */
+  async countUp(sandbox: EndedSandbox, at: number | undefined, tx: Transaction): Promise<void> {
+    await this.#countNow(sandbox, { at: at ?? this.#deps.clock.now(), use: undefined, ends: false }, tx);
+  }
+
+  async #countNow(
+    ended: EndedSandbox,
+    state: Pick<Count, 'at' | 'use' | 'ends'>,
+    tx: Transaction | undefined,
+  ): Promise<void> {
+    const { transactions, startedWork } = this.#deps;
     const { readyAt } = ended;
     if (readyAt === undefined) return;
     const started = startedWork.take(ended.id);
-    const count = { at: ended.destroyedAt ?? clock.now(), use, started, ends: true };
+    const count = { ...state, started, isAtRest: ended.pauseState === 'paused' };
     const sandbox = { ...ended, readyAt };
     try {
       await transactions.run(async (own) => {

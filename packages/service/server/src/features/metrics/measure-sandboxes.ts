@@ -26,10 +26,10 @@ export class MeasureSandboxes {
     this.#deps = deps;
   }
 
-  /** Waits until the sandbox is ready. @throws AppError as `SandboxUse.ready` does, `unavailable` without its host */
+  /** Waits until the sandbox is launched. @throws AppError as `SandboxUse.ready` does, `unavailable` without its host */
   async get({ credential, signal }: Call, sandboxId: SandboxId, fromMs: number): Promise<SandboxMetrics> {
     const { sandboxUse, metering } = this.#deps;
-    const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
+    const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal, wakes: false });
     try {
       const { now, samples } = await metering.history(sandbox.instance, fromMs, signal);
       if (!now) throw new AgentError('gone', 'the host has no such instance');

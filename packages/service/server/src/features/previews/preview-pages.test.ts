@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { APP_PORT, openPreviewWorld, type PreviewWorld } from '../../../testing/previews.ts';
+import { APP_PORT, openPreviewWorld, type PreviewWorld, SWITCH } from '../../../testing/previews.ts';
 
 let world: PreviewWorld;
 before(async () => {
@@ -57,6 +57,23 @@ describe('a page of the preview itself', () => {
       await serveBytes(bytes, 9000 + index);
       assert.deepEqual(await code(9000 + index), [502, 'preview_no_http'], JSON.stringify(bytes.slice(0, 40)));
     }
+  });
+
+  it('a page of the preview itself says that the sandbox is paused, and wakes it for nobody', async () => {
+    await serveBytes('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup', 9101);
+    const preview = await world.open({ visibility: 'public', port: 9101 });
+    const paused = await world.call('POST', `/v1/sandboxes/${world.sandboxId}/pause`);
+    const json = await world.ask(preview.host, { headers: { accept: 'application/json' } });
+    assert.deepEqual([json.status, JSON.parse(json.text).error.code], [503, 'sandbox_paused']);
+    const page = await world.ask(preview.host, { headers: { accept: 'text/html' } });
+    assert.deepEqual([page.status, page.headers['retry-after']], [503, undefined]);
+    assert.match(page.text, /The sandbox is paused/);
+    const socket = await world.raw(`GET / HTTP/1.1\r\nHost: ${preview.host}\r\n${SWITCH}\r\n`);
+    assert.match(socket, /^HTTP\/1\.1 409 /);
+    const path = `/v1/sandboxes/${world.sandboxId}`;
+    assert.deepEqual((await world.call('GET', path)).body, paused.body);
+    await world.call('POST', `${path}/resume`);
+    assert.equal((await world.ask(preview.host)).text, 'up');
   });
 
   it('a page of the preview itself cuts an answer that its app cuts', async () => {

@@ -144,7 +144,7 @@ export class ProjectChanges {
         .select(({ fn }) => fn.countAll<number>().as('live'))
         .where('org_id', '=', row.org_id)
         .where('project_id', '=', id)
-        .where(sandboxThat('countsLive'))
+        .where(sandboxThat('keepsProject'))
         .executeTakeFirstOrThrow();
       const { unfinished } = await tx.db
         .selectFrom('workspace_runs')

@@ -7,6 +7,8 @@ const TEXTS: Record<QuotaName, readonly [counted: string, remedy: string]> = {
   liveSandboxes: ['live sandboxes', 'destroy one first'],
   liveCpu: ['CPU cores of live sandboxes', 'destroy a sandbox first, or lower body.resources.cpu'],
   liveMemoryMb: ['MiB of memory of live sandboxes', 'destroy a sandbox first, or lower body.resources.memoryMb'],
+  pausedSandboxes: ['paused sandboxes', 'resume or destroy one first'],
+  pausedMemoryMb: ['MiB of memory of paused sandboxes', 'resume or destroy a paused sandbox first'],
   sandboxesPerMinute: ['sandboxes created in the last minute', 'repeat the request after Retry-After seconds'],
   requestsPerMinute: ['requests in the last minute', 'repeat the request after Retry-After seconds'],
   artifactBytes: ['bytes of artifacts', 'delete some first'],

@@ -50,6 +50,8 @@ const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => 
   liveSandboxes: (db, scope) => live(db, scope).select(COUNT),
   liveCpu: (db, scope) => live(db, scope).select(sql<number>`sum(cpu_millis) / 1000.0`.as('used')),
   liveMemoryMb: (db, scope) => live(db, scope).select(sql<number>`sum(memory_mb)`.as('used')),
+  pausedSandboxes: (db, scope) => live(db, scope, 'countsPaused').select(COUNT),
+  pausedMemoryMb: (db, scope) => live(db, scope, 'countsPaused').select(sql<number>`sum(memory_mb)`.as('used')),
   sandboxesPerMinute: (db, scope) =>
     createdInMinute(db, scope)
       .groupBy(idIn('sandboxes', scope))
@@ -91,12 +93,12 @@ export function createdInMinute(db: Database, scope: CountedScope) {
   );
 }
 
-function live(db: Database, scope: CountedScope) {
+function live(db: Database, scope: CountedScope, fact: 'countsLive' | 'countsPaused' = 'countsLive') {
   const id = idIn('sandboxes', scope);
   return db
     .selectFrom('sandboxes')
     .where(isIn('sandboxes', scope))
-    .where(sandboxThat('countsLive'))
+    .where(sandboxThat(fact))
     .groupBy(id)
     .select(id.as('id'));
 }

@@ -101,11 +101,23 @@ export class RunCode {
    * Waits for the sandbox. If the sandbox ends meanwhile, the run is canceled. If the sandbox fails, the request fails.
    */
   async #waitForSandbox(run: ResolvedRun, limit: Deadline): Promise<SandboxRecord> {
-    const sandbox = await this.#deps.awaitSandbox.settled(run.sandbox, limit.signal);
+    const launched = await this.#deps.awaitSandbox.settled(run.sandbox, limit.signal);
+    const sandbox = await this.#awake(launched, limit);
     const { isOver, refusal } = factsOf(sandbox);
     if (refusal === 'sandbox_failed') throw sandboxEnded(sandbox);
     if (isOver) limit.end('canceled');
     return sandbox;
+  }
+
+  /** If the time of the run is over before its sandbox is awake, returns it as it is: the run then reports its timeout. */
+  async #awake(sandbox: SandboxRecord, limit: Deadline): Promise<SandboxRecord> {
+    if (!factsOf(sandbox).needsWake) return sandbox;
+    try {
+      return await this.#deps.sandboxUse.awake(sandbox, limit.signal);
+    } catch (error) {
+      if (limit.endedBy === 'timeout') return sandbox;
+      throw error;
+    }
   }
 
   async *#stream(run: ResolvedRun, limit: Deadline): AsyncGenerator<KernelMessageEvent, void> {
@@ -134,7 +146,8 @@ export class RunCode {
     try {
       const connected = this.#connect(run, limit);
       const agent = connected instanceof Promise ? await connected : connected;
-      await this.#follow(agent, { run, runId, limit, result, emit });
+      const followed = { run, runId, limit, result, emit };
+      await this.#deps.sandboxUse.throughGate(run.sandbox, limit.signal, () => this.#follow(agent, followed));
     } catch (error) {
       const emitted = result.fail(await this.#explain(run, limit, error));
       if (emitted) await emit(emitted);

@@ -37,6 +37,12 @@ export function requireLive(record: SandboxRecord): SandboxRecord {
   throw sandboxEnded(record);
 }
 
+/** @throws AppError `sandbox_paused` */
+export function requireAwake(record: SandboxRecord): SandboxRecord {
+  if (!factsOf(record).needsWake) return record;
+  throw new AppError('sandbox_paused', `The sandbox "${record.id}" is paused; resume it first.`);
+}
+
 /** Returns the error for an operation on a sandbox that is not live. */
 export function sandboxEnded(record: SandboxRecord): AppError {
   if (factsOf(record).refusal === 'sandbox_failed') {

@@ -1,10 +1,10 @@
-import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { OrgId, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
 import type { InstanceUse } from '@cloche/runtime';
 import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import type { Fact, RecordStatus } from '../sandbox-status/status-facts.ts';
-import type { SandboxRecord, TransitionName } from './sandbox.ts';
+import type { MoveName, SandboxRecord, TransitionName } from './sandbox.ts';
 
 /** Fields that a transition may write besides the status. */
 export interface TransitionChange {
@@ -24,6 +24,17 @@ export interface TransitionChange {
   readonly use?: InstanceUse | undefined;
 }
 
+/** Fields that a move into or out of a pause may write besides the state. */
+export interface MoveChange {
+  /** The server that makes the next move. */
+  readonly owner?: string;
+  readonly token?: string;
+  readonly pausedAt?: number;
+  /** End of the retention of the pause. */
+  readonly expiresAt?: number;
+  readonly resumed?: { readonly at: number; readonly by: WakeCause; readonly ttlMs: number };
+}
+
 export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
   /** A sandbox was already created with this idempotency record. */
@@ -36,6 +47,8 @@ export interface SandboxFilter extends Selection {
   readonly projectIds: readonly ProjectId[] | undefined;
   /** `unended` means every status of a sandbox that has not ended; undefined means every status. */
   readonly status: RecordStatus | 'unended' | undefined;
+  /** Whether clients see the sandbox as paused; undefined means both. */
+  readonly paused?: boolean | undefined;
 }
 
 /**
@@ -56,6 +69,19 @@ export interface SandboxRepository {
   list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]>;
   /** Returns the sandboxes of all organizations of whose status the fact is true. */
   listThat(fact: Fact): Promise<SandboxRecord[]>;
+  /**
+   * Moves a sandbox into or out of a pause. Counts its usage up to now in the same transaction if the move changes what
+   * is metered.
+   *
+   * @param tx a transaction to join
+   */
+  move(
+    current: SandboxRecord,
+    move: MoveName,
+    change?: MoveChange,
+    call?: Audited,
+    tx?: Transaction,
+  ): Promise<SandboxRecord | undefined>;
   /**
    * Applies a transition. `end` also compares `expiresAt`, so that an expiry cannot overtake a concurrent extension.
    */

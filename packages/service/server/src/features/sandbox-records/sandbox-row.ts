@@ -1,9 +1,18 @@
 /** Conversion between records of sandboxes and rows of the database. */
-import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
+import type {
+  DestroyedReason,
+  OrgId,
+  ProjectId,
+  SandboxId,
+  TemplateId,
+  TemplateVersionId,
+  WakeCause,
+} from '@cloche/contract';
 import type { Insertable, Selectable } from 'kysely';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
+import type { PauseState } from '../sandbox-status/status-facts.ts';
 import type { LaunchFailureKind, SandboxRecord } from './sandbox.ts';
-import type { TransitionChange } from './sandbox-repository.ts';
+import type { MoveChange, TransitionChange } from './sandbox-repository.ts';
 
 export type NewSandboxRow = Insertable<SandboxTable>;
 
@@ -41,6 +50,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     ending_reason: record.endingReason ?? null,
     idempotency_record_id: record.idempotencyRecordId ?? null,
     launch_owner: record.launchOwner ?? null,
+    wake_ttl_ms: record.wakeTtlMs,
   };
 }
 
@@ -57,6 +67,26 @@ export function toColumns(change: TransitionChange) {
     ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
     ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
     ...(change.launchOwner === undefined ? {} : { launch_owner: change.launchOwner }),
+  };
+}
+
+/** Returns the columns that a move into or out of a pause changes. */
+export function toMoveColumns(change: MoveChange) {
+  return {
+    ...(change.owner === undefined ? {} : { pause_owner: change.owner }),
+    ...(change.token === undefined ? {} : { pause_token: change.token }),
+    ...(change.pausedAt === undefined ? {} : { paused_at: change.pausedAt, paused_by: 'request' }),
+    ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
+    ...(change.resumed === undefined
+      ? {}
+      : {
+          resumed_at: change.resumed.at,
+          resumed_by: change.resumed.by,
+          session_started_at: change.resumed.at,
+          last_active_at: change.resumed.at,
+          ttl_ms: change.resumed.ttlMs,
+          expires_at: change.resumed.at + change.resumed.ttlMs,
+        }),
   };
 }
 
@@ -92,5 +122,14 @@ export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
     idempotencyRecordId: row.idempotency_record_id ?? undefined,
     launchOwner: row.launch_owner ?? undefined,
+    pauseState: (row.pause_state as PauseState | null) ?? undefined,
+    pauseEpoch: row.pause_epoch,
+    pauseOwner: row.pause_owner ?? undefined,
+    pauseToken: row.pause_token ?? undefined,
+    pausedAt: row.paused_at ?? undefined,
+    resumedAt: row.resumed_at ?? undefined,
+    resumedBy: (row.resumed_by as WakeCause | null) ?? undefined,
+    sessionStartedAt: row.session_started_at ?? undefined,
+    wakeTtlMs: row.wake_ttl_ms ?? row.ttl_ms,
   };
 }

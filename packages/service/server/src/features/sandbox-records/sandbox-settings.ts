@@ -9,6 +9,8 @@ export interface SandboxSettings {
   readonly reconcileIntervalMs: number;
   /** How long the records of ended sandboxes are kept. */
   readonly recordRetentionMs: number;
+  /** Longest time and default for which a pause may last. */
+  readonly pauseRetentionMs: number;
   /** How long events are kept. */
   readonly eventRetentionMs: number;
 }

@@ -6,7 +6,7 @@ import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-que
 import { locksRows } from '../../platform/db/row-locks.ts';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { RecordStatus } from '../sandbox-status/status-facts.ts';
-import { type TransitionName, transitionOf } from './sandbox.ts';
+import { type MoveName, moveOf, type TransitionName, transitionOf } from './sandbox.ts';
 import type { NewSandboxRow } from './sandbox-row.ts';
 
 export type Values = Record<string, string | number | null>;
@@ -57,10 +57,30 @@ export function prepareTransition(
       .where('id', '=', slots.seenId as string)
       .where('generation', '=', slots.seenGeneration as number)
       .where('status', '=', slots.seenStatus as RecordStatus)
+      .where('pause_epoch', '=', slots.seenEpoch as number)
       .$if(ifIdle, (update) => update.where(stillIdle(slots)))
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
+}
+
+export function prepareMove(db: Database, move: MoveName, columns: readonly string[]): PreparedChange {
+  const { to } = moveOf(move);
+  const state = to === undefined ? {} : { pause_state: to === 'ready' ? null : to };
+  return prepareQuery(db, (slots: Values) =>
+    db
+      .updateTable('sandboxes')
+      .set(({ eb }) => ({
+        ...state,
+        pause_epoch: eb('pause_epoch', '+', 1),
+        ...Object.fromEntries(columns.map((column) => [column, slots[column]])),
+      }))
+      .where('id', '=', slots.seenId as string)
+      .where('generation', '=', slots.seenGeneration as number)
+      .where('status', '=', 'ready')
+      .where('pause_epoch', '=', slots.seenEpoch as number)
+      .returningAll(),
+  );
 }
 
 /**

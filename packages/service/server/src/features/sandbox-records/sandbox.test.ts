@@ -1,16 +1,30 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SANDBOX_STATUSES } from '@cloche/contract';
-import { factsOf, type RecordStatus, STATUS_FACTS } from '../sandbox-status/status-facts.ts';
-import { allows, isSettled, TRANSITIONS, type TransitionName } from './sandbox.ts';
+import {
+  factsOf,
+  type PauseState,
+  type RecordState,
+  type RecordStatus,
+  STATUS_FACTS,
+} from '../sandbox-status/status-facts.ts';
+import { allows, isSettled, MOVES, type MoveName, moveOf, TRANSITIONS, type TransitionName } from './sandbox.ts';
 
-const RECORD_STATUSES = Object.keys(STATUS_FACTS) as RecordStatus[];
+const PAUSE_STATES: readonly RecordState[] = ['pausing', 'paused', 'waking'];
+const STATES = Object.keys(STATUS_FACTS) as RecordState[];
+const RECORD_STATUSES = STATES.filter((state): state is RecordStatus => !PAUSE_STATES.includes(state));
 
 describe('the facts of the statuses', () => {
-  const all = RECORD_STATUSES.map((status) => ({ status, ...factsOf({ status }) }));
+  const all = STATES.map((state) => {
+    const isPause = PAUSE_STATES.includes(state);
+    const record = isPause
+      ? { status: 'ready' as const, pauseState: state as PauseState }
+      : { status: state as RecordStatus };
+    return { state, ...record, ...factsOf(record) };
+  });
   const none = (matches: (one: (typeof all)[number]) => boolean) =>
     assert.deepEqual(
-      all.filter(matches).map(({ status }) => status),
+      all.filter(matches).map(({ state }) => state),
       [],
     );
 
@@ -24,9 +38,15 @@ describe('the facts of the statuses', () => {
   it('the facts of the statuses do not contradict each other', () => {
     none(({ acceptsWork, refusal }) => acceptsWork !== (refusal === undefined));
     none(({ acceptsWork, holdsInstance }) => acceptsWork && !holdsInstance);
-    none(({ isPending, isReady, isOver }) => Number(isPending) + Number(isReady) + Number(isOver) !== 1);
+    none(
+      ({ isPending, isReady, needsWake, isOver }) =>
+        Number(isPending) + Number(isReady) + Number(needsWake) + Number(isOver) !== 1,
+    );
     none(({ isEnded, isOver, holdsInstance, countsLive }) => isEnded && (!isOver || holdsInstance || countsLive));
     none(({ onIdle, isReady }) => onIdle === 'destroy' && !isReady);
+    none(({ isLaunched, isReady, needsWake }) => isLaunched !== (isReady || needsWake));
+    none(({ isMoving, isMeteredAtRest, needsWake }) => (isMoving || isMeteredAtRest) && !needsWake);
+    none(({ countsLive, countsPaused, keepsProject }) => keepsProject !== (countsLive || countsPaused));
   });
 
   it('the facts of the statuses agree with the transitions', () => {
@@ -56,6 +76,23 @@ describe('the transitions of a sandbox', () => {
       'starting -fail-> failed',
       'starting -open-> ready',
       'starting -relaunch-> creating',
+    ]);
+  });
+
+  it('the transitions of a sandbox in and out of a pause are these and no others', () => {
+    const table = (Object.keys(MOVES) as MoveName[]).flatMap((name) =>
+      moveOf(name).from.map((from) => `${from} -${name}-> ${moveOf(name).to ?? from}`),
+    );
+    assert.deepEqual(table.sort(), [
+      'paused -retain-> paused',
+      'paused -wake-> waking',
+      'pausing -rest-> paused',
+      'pausing -stay-> ready',
+      'pausing -takeOver-> pausing',
+      'ready -pause-> pausing',
+      'waking -rise-> ready',
+      'waking -sleepOn-> paused',
+      'waking -takeOver-> waking',
     ]);
   });
 

@@ -14,10 +14,17 @@ import {
   type SecretId,
   type TemplateId,
   type TemplateVersionId,
+  type WakeCause,
 } from '@cloche/contract';
 import type { Instance, LaunchSpec } from '@cloche/runtime';
 import { timestamp } from '../../platform/base/clock.ts';
-import { factsOf, type RecordStatus } from '../sandbox-status/status-facts.ts';
+import {
+  factsOf,
+  type PauseState,
+  type RecordState,
+  type RecordStatus,
+  stateOf,
+} from '../sandbox-status/status-facts.ts';
 
 export type ResolvedResources = Required<Resources>;
 
@@ -68,7 +75,34 @@ export interface SandboxRecord {
   readonly idempotencyRecordId: string | undefined;
   /** Id of the server that launches the sandbox; undefined if that server has given up the launch. */
   readonly launchOwner: string | undefined;
+  /** Decides nothing unless the status is `ready`; see `stateOf`. */
+  readonly pauseState: PauseState | undefined;
+  /** One more with each move into or out of a pause. */
+  readonly pauseEpoch: number;
+  /** Id of the server that pauses or wakes the sandbox. */
+  readonly pauseOwner: string | undefined;
+  /** Names the last pause for the agent. */
+  readonly pauseToken: string | undefined;
+  readonly pausedAt: number | undefined;
+  readonly resumedAt: number | undefined;
+  readonly resumedBy: WakeCause | undefined;
+  /** Undefined before the first wake. */
+  readonly sessionStartedAt: number | undefined;
+  /** Lifetime after a wake that names none. */
+  readonly wakeTtlMs: number;
 }
+
+/** The fields of a sandbox that was never paused. */
+export const NEVER_PAUSED = {
+  pauseState: undefined,
+  pauseEpoch: 0,
+  pauseOwner: undefined,
+  pauseToken: undefined,
+  pausedAt: undefined,
+  resumedAt: undefined,
+  resumedBy: undefined,
+  sessionStartedAt: undefined,
+} as const;
 
 interface Transition {
   readonly from: readonly RecordStatus[];
@@ -107,6 +141,41 @@ export function allows(transition: TransitionName, from: RecordStatus): boolean 
   return transitionOf(transition).from.includes(from);
 }
 
+interface Move {
+  readonly from: readonly RecordState[];
+  /** Undefined for a move that keeps the state. */
+  readonly to?: PauseState | 'ready';
+  readonly event?: 'sandbox.paused' | 'sandbox.resumed';
+}
+
+/**
+ * All moves into and out of a pause, which keep the status `ready`. Each is a compare-and-set on the id, generation,
+ * status and `pauseEpoch` that were read.
+ */
+export const MOVES = {
+  /** A server is about to freeze the instance. */
+  pause: { from: ['ready'], to: 'pausing' },
+  /** The instance is frozen. */
+  rest: { from: ['pausing'], to: 'paused', event: 'sandbox.paused' },
+  /** The pause was given up. */
+  stay: { from: ['pausing'], to: 'ready' },
+  /** A server is about to thaw the instance. */
+  wake: { from: ['paused'], to: 'waking' },
+  /** The agent answers again. */
+  rise: { from: ['waking'], to: 'ready', event: 'sandbox.resumed' },
+  /** The wake failed. */
+  sleepOn: { from: ['waking'], to: 'paused' },
+  /** Another server finishes what the owner has left. */
+  takeOver: { from: ['pausing', 'waking'] },
+  /** The end of the retention is set anew. */
+  retain: { from: ['paused'] },
+} as const satisfies Record<string, Move>;
+export type MoveName = keyof typeof MOVES;
+
+export function moveOf(name: MoveName): Move {
+  return MOVES[name];
+}
+
 /** Activity of a sandbox's executions, known without a database query. */
 export interface Activity {
   isRunning(sandboxId: SandboxId): boolean;
@@ -114,7 +183,9 @@ export interface Activity {
 }
 
 export function statusOf(record: SandboxRecord, activity: Activity): SandboxStatus {
-  if (!factsOf(record).isReady) return record.status;
+  const { isReady, needsWake } = factsOf(record);
+  if (needsWake) return 'idle';
+  if (!isReady) return record.status;
   if (activity.isRunning(record.id)) return 'running';
   return record.used || activity.wasUsed(record.id) ? 'idle' : 'ready';
 }
@@ -177,6 +248,7 @@ export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
     ttlMs: record.ttlMs,
     ...(record.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: record.idleTimeoutMs }),
     expiresAt: timestamp(record.expiresAt),
+    ...pauseOf(record),
     metadata: record.metadata,
     networkPolicy: record.networkPolicy,
     resources: record.resources,
@@ -184,5 +256,23 @@ export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
     ...(record.destroyedAt === undefined ? {} : { destroyedAt: timestamp(record.destroyedAt) }),
     ...(record.destroyedReason === undefined ? {} : { destroyedReason: record.destroyedReason }),
     ...(record.failureReason === undefined ? {} : { failureReason: record.failureReason }),
+  };
+}
+
+/** The states in which clients see `paused`: from the freeze until the agent answers again. */
+export const PAUSED_STATES: readonly RecordState[] = ['paused', 'waking'];
+
+/** Returns what clients see of the pause. */
+function pauseOf(record: SandboxRecord): Pick<Sandbox, 'paused' | 'resumed' | 'sessionStartedAt'> {
+  const { pausedAt, resumedAt, resumedBy, sessionStartedAt, createdAt } = record;
+  const isPaused = PAUSED_STATES.includes(stateOf(record));
+  return {
+    ...(isPaused && pausedAt !== undefined
+      ? { paused: { at: timestamp(pausedAt), by: 'request', memory: 'kept', place: 'memory' } as const }
+      : {}),
+    ...(resumedAt === undefined
+      ? {}
+      : { resumed: { at: timestamp(resumedAt), by: resumedBy ?? 'operation', memory: 'kept' } as const }),
+    sessionStartedAt: timestamp(sessionStartedAt ?? createdAt),
   };
 }

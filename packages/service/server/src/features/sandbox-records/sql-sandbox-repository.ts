@@ -1,4 +1,5 @@
 import type { SandboxId } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
@@ -10,21 +11,38 @@ import type { Transaction, Transactions } from '../../platform/db/transactions.t
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import type { SandboxUsages } from '../metering/sandbox-usages.ts';
-import { type Fact, IS_NOT_ENDED, sandboxThat } from '../sandbox-status/status-facts.ts';
-import { type Activity, allows, type SandboxRecord, type TransitionName, toSandbox, transitionOf } from './sandbox.ts';
-import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
-import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts';
+import { type Fact, factsOf, IS_NOT_ENDED, sandboxThat, stateOf } from '../sandbox-status/status-facts.ts';
+import {
+  type Activity,
+  allows,
+  type MoveName,
+  moveOf,
+  PAUSED_STATES,
+  type SandboxRecord,
+  type TransitionName,
+  toSandbox,
+  transitionOf,
+} from './sandbox.ts';
+import type {
+  InsertResult,
+  MoveChange,
+  SandboxFilter,
+  SandboxRepository,
+  TransitionChange,
+} from './sandbox-repository.ts';
+import { type NewSandboxRow, toColumns, toMoveColumns, toRecord, toRow } from './sandbox-row.ts';
 import {
   type PreparedChange,
   type PreparedInsert,
   prepareInsert,
+  prepareMove,
   prepareTransition,
   type Values,
 } from './sandbox-statements.ts';
 
 /** Transitions that end usage metering. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
-type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
+type SandboxEventType = NonNullable<ReturnType<typeof transitionOf | typeof moveOf>['event']>;
 
 export interface SqlSandboxRepositoryDeps {
   readonly db: Database;
@@ -50,8 +68,8 @@ export class SqlSandboxRepository implements SandboxRepository {
   readonly #findByIdempotencyRecord;
   #insert: PreparedInsert | undefined;
   #insertUnlimited: PreparedInsert | undefined;
-  /** Prepared statements, by transition and the columns that they set. */
-  readonly #transitions = new Map<string, PreparedChange>();
+  /** Prepared statements, by transition or move and the columns that they set. */
+  readonly #changes = new Map<string, PreparedChange>();
 
   constructor(deps: SqlSandboxRepositoryDeps) {
     const { db } = deps;
@@ -111,10 +129,11 @@ export class SqlSandboxRepository implements SandboxRepository {
     return row && toRecord(row);
   }
 
-  async list({ orgId, status, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
+  async list({ orgId, status, paused, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
     let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
     if (status === 'unended') query = query.where(IS_NOT_ENDED);
     else if (status !== undefined) query = query.where('status', '=', status);
+    if (paused !== undefined) query = query.where(isPaused(paused));
     return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, selection, 'sandboxes'))).map(toRecord);
   }
 
@@ -131,10 +150,11 @@ export class SqlSandboxRepository implements SandboxRepository {
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
     const columns = toColumns(change);
-    const { id, generation, status, expiresAt } = current;
-    const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
+    const { id, status, expiresAt } = current;
+    const seen = { ...seenOf(current), seenStatus: status, seenExpiresAt: expiresAt };
     const { clock, serverId } = this.#deps;
-    const idle = change.endingReason === 'idle_expired' ? { now: clock.now(), own: serverId } : undefined;
+    const isIdle = change.endingReason === 'idle_expired' && factsOf(current).isReady;
+    const idle = isIdle ? { now: clock.now(), own: serverId } : undefined;
     const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
     const { event } = transitionOf(transition);
     if (event || call.audit) {
@@ -152,6 +172,29 @@ export class SqlSandboxRepository implements SandboxRepository {
     return toRecord(row);
   }
 
+  async move(
+    current: SandboxRecord,
+    move: MoveName,
+    change: MoveChange = {},
+    call = UNAUDITED,
+    joined?: Transaction,
+  ): Promise<SandboxRecord | undefined> {
+    const { from, event } = moveOf(move);
+    if (!from.includes(stateOf(current))) return undefined;
+    const columns = toMoveColumns(change);
+    const write = this.#prepared([move, ...Object.keys(columns)].join(' '), () =>
+      prepareMove(this.#db, move, Object.keys(columns)),
+    );
+    const writeAndCount = async (tx: Transaction) => {
+      const [row] = (await write({ ...columns, ...seenOf(current) }, tx)).rows;
+      const record = row && toRecord(row);
+      const isSame = record && factsOf(record).isMeteredAtRest === factsOf(current).isMeteredAtRest;
+      if (record && !isSame) await this.#deps.usages.countUp(current, change.pausedAt, tx);
+      return record;
+    };
+    return this.#changed(call, event, writeAndCount, joined);
+  }
+
   async setTtl(
     call: Audited,
     current: SandboxRecord,
@@ -163,6 +206,7 @@ export class SqlSandboxRepository implements SandboxRepository {
         .set({ ttl_ms: ttlMs, expires_at: expiresAt })
         .where('id', '=', current.id)
         .where(sandboxThat('acceptsWork'))
+        .where('pause_epoch', '=', current.pauseEpoch)
         .where('expires_at', '=', current.expiresAt);
       const row = await query.returningAll().executeTakeFirst();
       return row && toRecord(row);
@@ -228,11 +272,27 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   #preparedTransition(transition: TransitionName, columns: readonly string[], ifIdle: boolean): PreparedChange {
-    const name = [transition, ifIdle, ...columns].join(' ');
-    const known = this.#transitions.get(name);
+    return this.#prepared([transition, ifIdle, ...columns].join(' '), () =>
+      prepareTransition(this.#db, transition, columns, ifIdle),
+    );
+  }
+
+  #prepared(name: string, prepare: () => PreparedChange): PreparedChange {
+    const known = this.#changes.get(name);
     if (known) return known;
-    const prepared = prepareTransition(this.#db, transition, columns, ifIdle);
-    this.#transitions.set(name, prepared);
+    const prepared = prepare();
+    this.#changes.set(name, prepared);
     return prepared;
   }
+}
+
+/** The values of a record that each change of its state compares. */
+function seenOf({ id, generation, pauseEpoch }: SandboxRecord) {
+  return { seenId: id, seenGeneration: generation, seenEpoch: pauseEpoch };
+}
+
+function isPaused(paused: boolean) {
+  const states = sql.join([...PAUSED_STATES]);
+  const is = sql<boolean>`(sandboxes.status = 'ready' and coalesce(sandboxes.pause_state, '') in (${states}))`;
+  return paused ? is : sql<boolean>`not ${is}`;
 }

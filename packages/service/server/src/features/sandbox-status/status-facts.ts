@@ -1,73 +1,135 @@
-/** A table with the properties of each sandbox status. Other code reads this table and compares no status itself. */
+/** A table with the properties of each state of a sandbox. Other code reads this table and compares no state itself. */
 import { SANDBOX_STATUS_FACTS, type SandboxStatus } from '@cloche/contract';
 import { type RawBuilder, sql } from 'kysely';
 
 /** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 
+/** Stored beside the status `ready` while the sandbox is paused, or on its way into or out of a pause. */
+export type PauseState = 'pausing' | 'paused' | 'waking';
+
+export type RecordState = RecordStatus | PauseState;
+
 export interface StatusFacts {
   /** Whether the sandbox is being launched. */
   readonly isPending: boolean;
   /** Whether its agent accepts requests now. */
   readonly isReady: boolean;
-  /** Whether it accepts runs, commands and files, now or once it is ready. Its TTL runs. */
+  /** Whether its agent accepts requests only after a wake. Its TTL does not run. */
+  readonly needsWake: boolean;
+  /** Whether it is on its way into or out of a pause. */
+  readonly isMoving: boolean;
+  /** Whether its instance was launched, and nothing has begun to end it. */
+  readonly isLaunched: boolean;
+  /** Whether it accepts runs, commands and files, now or once it is ready. It ends at `expiresAt`. */
   readonly acceptsWork: boolean;
   /** Whether it has, or may have, an instance on a host. */
   readonly holdsInstance: boolean;
-  /** Whether it counts against the limits of live sandboxes and keeps its project and template version. */
+  /** Whether it keeps its project and its template version. */
+  readonly keepsProject: boolean;
+  /** Whether it counts against the limits of live sandboxes. */
   readonly countsLive: boolean;
+  /** Whether it counts against the limits of paused sandboxes. */
+  readonly countsPaused: boolean;
   /** Whether the usage of its resources is metered. */
   readonly isMetered: boolean;
+  /** Whether only its disk is metered. */
+  readonly isMeteredAtRest: boolean;
   /** Whether it accepts no new work from now on. */
   readonly isOver: boolean;
   /** Whether it has ended and only its record is left. */
   readonly isEnded: boolean;
   /** The action of the reaper when the sandbox's idle timeout is over. */
   readonly onIdle: 'destroy' | 'nothing';
+  /** Why a sandbox that accepts work ends at `expiresAt`. */
+  readonly onExpiry: 'ttl_expired' | 'idle_expired';
   /** Code of the error for an operation in it. */
   readonly refusal: 'sandbox_destroyed' | 'sandbox_failed' | undefined;
 }
 
 const LAUNCHING = {
   isPending: true,
+  needsWake: false,
+  isMoving: false,
+  isLaunched: false,
   acceptsWork: true,
   holdsInstance: true,
+  keepsProject: true,
   countsLive: true,
+  countsPaused: false,
   isMetered: false,
+  isMeteredAtRest: false,
   onIdle: 'nothing',
+  onExpiry: 'ttl_expired',
   refusal: undefined,
+} as const;
+
+const READY = {
+  ...SANDBOX_STATUS_FACTS.ready,
+  isPending: false,
+  needsWake: false,
+  isMoving: false,
+  isLaunched: true,
+  acceptsWork: true,
+  holdsInstance: true,
+  keepsProject: true,
+  countsLive: true,
+  countsPaused: false,
+  isMetered: true,
+  isMeteredAtRest: false,
+  onIdle: 'destroy',
+  onExpiry: 'ttl_expired',
+  refusal: undefined,
+} as const;
+
+/** A sandbox that is paused, or on its way into or out of a pause. */
+const BETWEEN = {
+  ...READY,
+  isReady: false,
+  needsWake: true,
+  isMoving: true,
+  onIdle: 'nothing',
+  onExpiry: 'idle_expired',
 } as const;
 
 const ENDED = {
   isPending: false,
+  needsWake: false,
+  isMoving: false,
+  isLaunched: false,
   acceptsWork: false,
   holdsInstance: false,
+  keepsProject: false,
   countsLive: false,
+  countsPaused: false,
   isMetered: false,
+  isMeteredAtRest: false,
   onIdle: 'nothing',
+  onExpiry: 'ttl_expired',
 } as const;
 
-export const STATUS_FACTS: Readonly<Record<RecordStatus, StatusFacts>> = {
+export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
   creating: { ...SANDBOX_STATUS_FACTS.creating, ...LAUNCHING },
   starting: { ...SANDBOX_STATUS_FACTS.starting, ...LAUNCHING },
-  ready: {
-    ...SANDBOX_STATUS_FACTS.ready,
-    isPending: false,
-    acceptsWork: true,
-    holdsInstance: true,
-    countsLive: true,
-    isMetered: true,
-    onIdle: 'destroy',
-    refusal: undefined,
-  },
+  ready: READY,
+  pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired' },
+  paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, isMeteredAtRest: true },
+  waking: BETWEEN,
   expiring: {
     ...SANDBOX_STATUS_FACTS.expiring,
     isPending: false,
+    needsWake: false,
+    isMoving: false,
+    isLaunched: false,
     acceptsWork: false,
     holdsInstance: true,
+    keepsProject: true,
     countsLive: true,
+    countsPaused: false,
     isMetered: true,
+    isMeteredAtRest: false,
     onIdle: 'nothing',
+    onExpiry: 'ttl_expired',
     refusal: 'sandbox_destroyed',
   },
   destroyed: { ...SANDBOX_STATUS_FACTS.destroyed, ...ENDED, refusal: 'sandbox_destroyed' },
@@ -77,19 +139,40 @@ export const STATUS_FACTS: Readonly<Record<RecordStatus, StatusFacts>> = {
 /** The facts that are true or false. */
 export type Fact = { [Name in keyof StatusFacts]: StatusFacts[Name] extends boolean ? Name : never }[keyof StatusFacts];
 
-export function factsOf({ status }: { readonly status: RecordStatus }): StatusFacts {
-  return STATUS_FACTS[status];
+/** The parts of a record that decide its state. */
+export interface Stateful {
+  readonly status: RecordStatus;
+  /** Decides nothing unless the status is `ready`. */
+  readonly pauseState?: PauseState | undefined;
 }
 
-/** Returns the statuses of which the fact is true. */
-export function statusesThat(fact: Fact): readonly RecordStatus[] {
-  return (Object.keys(STATUS_FACTS) as RecordStatus[]).filter((status) => STATUS_FACTS[status][fact]);
+export function stateOf({ status, pauseState }: Stateful): RecordState {
+  return status === 'ready' ? (pauseState ?? status) : status;
 }
+
+export function factsOf(record: Stateful): StatusFacts {
+  return STATUS_FACTS[stateOf(record)];
+}
+
+/** Returns the states of which the fact is true. */
+export function statesThat(fact: Fact): readonly RecordState[] {
+  return (Object.keys(STATUS_FACTS) as RecordState[]).filter((state) => STATUS_FACTS[state][fact]);
+}
+
+const PAUSE_STATES: readonly string[] = ['pausing', 'paused', 'waking'] satisfies PauseState[];
 
 /** Returns the condition on rows of the table `sandboxes` that the fact is true. */
 export function sandboxThat(fact: Fact): RawBuilder<boolean> {
-  return sql<boolean>`sandboxes.status in (${sql.join(statusesThat(fact))})`;
+  const states = statesThat(fact);
+  const paused = states.filter((state) => PAUSE_STATES.includes(state));
+  const statuses = states.filter((state) => !PAUSE_STATES.includes(state));
+  const isReadyToo = statuses.includes('ready');
+  if (paused.length > 0 && !isReadyToo) statuses.push('ready');
+  const isIn = sql<boolean>`sandboxes.status in (${sql.join(statuses)})`;
+  if (!statuses.includes('ready') || (isReadyToo && paused.length === PAUSE_STATES.length)) return isIn;
+  const allowed = sql.join([...paused, ...(isReadyToo ? [''] : [])]);
+  return sql<boolean>`(${isIn} and (sandboxes.status <> 'ready' or coalesce(sandboxes.pause_state, '') in (${allowed})))`;
 }
 
 /** The condition of the partial index for lists, with the same text, because SQLite uses the index for no other. */
-export const IS_NOT_ENDED = sql<boolean>`status not in (${sql.join(statusesThat('isEnded').map((status) => sql.lit(status)))})`;
+export const IS_NOT_ENDED = sql<boolean>`status not in (${sql.join(statesThat('isEnded').map((status) => sql.lit(status)))})`;

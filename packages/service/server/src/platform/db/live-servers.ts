@@ -27,4 +27,16 @@ export class LiveServers {
       .execute();
     return new Set(rows.map(({ id }) => id));
   }
+
+  /** Returns whether every other server that is alive knows the migration. */
+  async allKnow(migration: string): Promise<boolean> {
+    const older = await this.#db
+      .selectFrom('server_leases')
+      .select('id')
+      .where('id', '!=', this.own)
+      .where('lease_until', '>', this.#clock.now())
+      .where((where) => where.or([where('schema_version', 'is', null), where('schema_version', '<', migration)]))
+      .executeTakeFirst();
+    return older === undefined;
+  }
 }

@@ -1,6 +1,7 @@
 import type { Migration } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { firstRelease } from './migrations/040-first-release.ts';
+import { pauses } from './migrations/041-pauses-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -9,6 +10,7 @@ import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
  */
 export const MIGRATIONS: Record<string, Migration> = {
   '040-first-release': firstRelease,
+  '041-pauses-expand': pauses,
 };
 
 /** The newest migration of this version. */

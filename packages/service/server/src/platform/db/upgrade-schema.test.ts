@@ -90,7 +90,8 @@ describe('a database of a version before the first release', () => {
     assert.deepEqual(await rowsOf(db), before);
     assert.equal((await orgsOf(db)).length, 3);
     const report = await upgradeSchema(db, LATEST);
-    assert.deepEqual(report, { ...UNCHANGED, applied: ['900-nicknames-expand', '901-no-uses-contract'] });
+    const released = Object.keys(MIGRATIONS).slice(1);
+    assert.deepEqual(report, { ...UNCHANGED, applied: [...released, '900-nicknames-expand', '901-no-uses-contract'] });
   });
 
   // The last one of each kind of name, the one from which leases name schemas, and the one before the last.

@@ -1,5 +1,5 @@
 import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { PreviewErrorCode } from '@cloche/contract';
+import { ERRORS, type PreviewErrorCode } from '@cloche/contract';
 import { REQUEST_ID_HEADER } from '../../../platform/http/request-id.ts';
 import type { PreviewError } from './preview-error.ts';
 
@@ -13,6 +13,7 @@ const TITLES: Record<PreviewErrorCode, string> = {
   preview_not_found: 'Preview not found',
   preview_port_closed: 'No program listens on the port yet',
   preview_no_http: 'No HTTP response',
+  sandbox_paused: 'The sandbox is paused',
   preview_busy: 'Too many connections',
   preview_unavailable: 'The sandbox cannot be reached',
   preview_timeout: 'No response in time',
@@ -30,6 +31,9 @@ export function sendErrorPage(
 ): void {
   const isJson = wantsJson(request);
   const retries = error.isTemporary && request.method === 'GET';
+  // A WebSocket cannot wait for the sandbox: its client gets the status of the same error of the API.
+  const isRefused = error.code === 'sandbox_paused' && request.headers.upgrade !== undefined;
+  const status = isRefused ? ERRORS.sandbox_paused.status : error.status;
   const text = isJson
     ? JSON.stringify({ error: { code: error.code, message: error.message, requestId } })
     : pageOf(error, retries ? RETRY_SECONDS : undefined);
@@ -46,7 +50,7 @@ export function sendErrorPage(
     ...(error.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
   };
   // Set explicitly: otherwise the status message of a failed app response could remain.
-  response.writeHead(error.status, STATUS_CODES[error.status] ?? '', headers);
+  response.writeHead(status, STATUS_CODES[status] ?? '', headers);
   response.end(text);
 }
 

@@ -4,6 +4,7 @@ import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError } from '../../../platform/base/app-error.ts';
 import { tunnelError } from '../../sandbox-records/agent-failures.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Served } from '../public-ports.ts';
 import { PreviewError } from './preview-error.ts';
@@ -26,13 +27,17 @@ export class ReachPort {
     const { sandboxes, sandboxUse } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
     if (!sandbox) throw gone();
+    if (factsOf(sandbox).needsWake) throw paused();
     const { previewReadyMs: readyMs, previewConnectMs: actMs } = AGENT_LIMITS;
     const ready = await sandboxUse
       .ready(sandbox, { signal, readyMs })
       .catch(explained('The sandbox is not ready yet; try again in a moment.'));
-    return sandboxUse
-      .act(ready, { signal, actMs }, (agent, _, limit) => openTunnel(agent, port, limit))
-      .catch(explained('The sandbox does not respond; try again in a moment.'));
+    return (
+      sandboxUse
+        // A visitor of a preview wakes no sandbox.
+        .act(ready, { signal, actMs, isOnce: true }, (agent, _, limit) => openTunnel(agent, port, limit))
+        .catch(explained('The sandbox does not respond; try again in a moment.'))
+    );
   }
 }
 
@@ -52,6 +57,10 @@ function explained(whenUnavailable: string): (error: unknown) => never {
     if (error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed') throw gone();
     throw new PreviewError('preview_unavailable', whenUnavailable, { cause: error });
   };
+}
+
+function paused(): PreviewError {
+  return new PreviewError('sandbox_paused', 'The sandbox of the preview is paused. Its owner can resume it.');
 }
 
 function gone(): PreviewError {

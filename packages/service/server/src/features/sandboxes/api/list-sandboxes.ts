@@ -41,6 +41,7 @@ export class ListSandboxes {
       orgId: credential.orgId,
       projectIds: await this.#projects.listed(credential, query.projectId),
       status: recordStatus(query),
+      paused: query.paused,
       labels: labelsOf(query),
       idPrefix: query.idPrefix,
       ...createdBetween(query),

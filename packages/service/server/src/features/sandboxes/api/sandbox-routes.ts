@@ -1,6 +1,8 @@
 import { LIMITS, operations, type Sandbox } from '@cloche/contract';
 import { listRoute } from '../../../platform/http/list-route.ts';
 import { type RequestContext, type Route, route } from '../../../platform/http/route.ts';
+import type { PauseSandbox } from '../../pauses/pause-sandbox.ts';
+import type { ResumeSandbox } from '../../pauses/resume-sandbox.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
 import { type SharedActivity, showSandboxes } from '../../sandbox-records/shared-activity.ts';
@@ -16,6 +18,8 @@ export interface SandboxRoutesDeps {
   readonly listSandboxes: ListSandboxes;
   readonly awaitSandbox: AwaitSandbox;
   readonly setSandboxTtl: SetSandboxTtl;
+  readonly pauseSandbox: PauseSandbox;
+  readonly resumeSandbox: ResumeSandbox;
   readonly destroySandbox: DestroySandbox;
   readonly activity: SharedActivity;
 }
@@ -44,6 +48,12 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
     }),
     route(operations.setSandboxTtl, setTtl),
     route(operations.extendSandbox, setTtl),
+    route(operations.pauseSandbox, async ({ call, params, body }) =>
+      answer(await services.pauseSandbox.pause(call, params.sandboxId, body)),
+    ),
+    route(operations.resumeSandbox, async ({ call, params, body }) =>
+      answer(await services.resumeSandbox.resume(call, params.sandboxId, body)),
+    ),
     route(operations.killSandbox, async ({ call, params }) => {
       const record = await access.get(call.credential, params.sandboxId);
       return answer(await destroySandbox.destroy(call, record.id, 'user_killed'));

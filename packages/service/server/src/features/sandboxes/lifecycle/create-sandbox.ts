@@ -6,7 +6,7 @@ import type { IdSource } from '../../../platform/base/id-source.ts';
 import type { Call } from '../../../platform/call/call.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
 import type { Quotas, RequireRoom } from '../../quotas/quotas.ts';
-import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import { NEVER_PAUSED, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { planSecrets } from '../../secrets/sandbox-secrets.ts';
@@ -139,6 +139,8 @@ export class CreateSandbox {
       failureKind: undefined,
       endingReason: undefined,
       idempotencyRecordId: idempotency?.recordId,
+      wakeTtlMs: ttlMs,
+      ...NEVER_PAUSED,
     };
   }
 }

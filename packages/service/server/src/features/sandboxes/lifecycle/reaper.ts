@@ -45,7 +45,7 @@ export class Reaper {
     const now = clock.now();
     const expired = await sandboxes.listExpired(now);
     const endings = expired.map((record) =>
-      this.#end(record, 'ttl_expired', ({ expiresAt }) => expiresAt <= clock.now()),
+      this.#end(record, factsOf(record).onExpiry, ({ expiresAt }) => expiresAt <= clock.now()),
     );
     let next = (await sandboxes.nextExpiry()) ?? Number.POSITIVE_INFINITY;
     const idle = await sandboxes.listWithIdleTimeout();

@@ -4,6 +4,7 @@ import { AgentError, type Instance, type Instances, LaunchError } from '@cloche/
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
 import { UNAUDITED } from '../../../platform/call/call.ts';
+import type { PauseMoves } from '../../pauses/pause-moves.ts';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../../sandbox-status/status-facts.ts';
@@ -15,6 +16,7 @@ export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: Instances;
   readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
+  readonly pauseMoves: Pick<PauseMoves, 'settleOf' | 'thawStray'>;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
   readonly log: Logger;
@@ -45,20 +47,24 @@ export class Reconciler {
     const records = await sandboxes.listThat('holdsInstance');
     forgetOthers(records);
     const ended = await this.#mendRecords(records, instances);
+    await this.#thawStrays(instances);
     const removed = await this.#removeOrphans(instances);
     return { instancesRemoved: removed, sandboxesEnded: ended };
   }
 
   /**
-   * Checks a ready sandbox whose connection broke, and destroys it if its instance is lost. Returns its current record.
+   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance is lost. Returns its current record.
    * Rejects when the place of the instance does not answer.
    */
   async check(id: string): Promise<SandboxRecord | undefined> {
     const { sandboxes, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
-    if (!record?.instance || !factsOf(record).isReady) return record;
-    if (!(await this.#isLost(record)) && (await this.#answers(record.instance))) return record;
-    return destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
+    if (!record?.instance || !factsOf(record).isLaunched) return record;
+    // The agent of a paused sandbox does not answer.
+    const mayBeSilent = factsOf(record).needsWake;
+    if (!(await this.#isLost(record)) && (mayBeSilent || (await this.#answers(record.instance)))) return record;
+    const stillLost = (seen: SandboxRecord) => factsOf(seen).isLaunched && seen.pauseEpoch === record.pauseEpoch;
+    return destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', stillLost);
   }
 
   /** Returns the instances of all places that answer. Rejects with the fault of a place if none does. */
@@ -99,27 +105,39 @@ export class Reconciler {
   }
 
   async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
-    const { abandonedLaunches, destroySandbox } = this.#deps;
+    const { abandonedLaunches, pauseMoves, destroySandbox } = this.#deps;
     await abandonedLaunches.takeOverOf(records);
+    await pauseMoves.settleOf(records);
     let ended = 0;
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
       if (allows('destroy', record.status)) {
         const end = () => destroySandbox.destroy(UNAUDITED, record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
-      } else if (factsOf(record).isReady && !hasInstance(instances, record)) suspects.push(record);
+      } else if (factsOf(record).isLaunched && !hasInstance(instances, record)) suspects.push(record);
     }
     for (const record of suspects) if (await this.#attempt(record.id, () => this.#endIfLost(record))) ended += 1;
     return ended;
   }
 
-  /** The record was `ready` before its place is asked here, so an instance that the place does not have is lost. */
+  /** Its instance was launched before its place is asked here, so one that the place does not have is lost. */
   async #endIfLost(record: SandboxRecord): Promise<boolean> {
     if (!(await this.#isLost(record))) return false;
     const { destroySandbox, log } = this.#deps;
     log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-    await destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
+    await destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isLaunched);
     return true;
+  }
+
+  /** Thaws instances that are frozen although no record says so. */
+  async #thawStrays(instances: readonly Instance[]): Promise<void> {
+    const { sandboxes, pauseMoves, log } = this.#deps;
+    for (const { sandboxId, generation } of instances.filter(({ isFrozen }) => isFrozen)) {
+      const record = await sandboxes.find(sandboxId);
+      if (record?.generation !== generation || !factsOf(record).isReady) continue;
+      log.warn({ sandboxId, generation }, 'an instance is frozen although its sandbox is not paused');
+      await this.#attempt(sandboxId, () => pauseMoves.thawStray(record));
+    }
   }
 
   /**

@@ -3,7 +3,7 @@ import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
 import type { Call } from '../../../platform/call/call.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
-import { type SandboxAccess, sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
+import { requireAwake, type SandboxAccess, sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 
 type TtlCall = Pick<Call, 'credential' | 'audit'>;
@@ -23,12 +23,12 @@ export class SetSandboxTtl {
   /**
    * Sets `expiresAt` to now + `ttlMs`.
    *
-   * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later, and
-   * `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
+   * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later,
+   * `sandbox_paused`, and `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
    */
   async set(call: TtlCall, id: SandboxId, ttlMs: number): Promise<SandboxRecord> {
     for (;;) {
-      const current = await this.#access.getLive(call.credential, id);
+      const current = requireAwake(await this.#access.getLive(call.credential, id));
       const expiresAt = nextExpiry(current, ttlMs, this.#clock.now());
       const changed = await this.#sandboxes.setTtl(call, current, { ttlMs, expiresAt });
       if (changed) return changed;
@@ -43,7 +43,7 @@ export class SetSandboxTtl {
    */
   async overwrite(call: TtlCall, id: SandboxId, givenMs: number): Promise<SandboxRecord> {
     for (;;) {
-      const current = await this.#access.getLive(call.credential, id);
+      const current = requireAwake(await this.#access.getLive(call.credential, id));
       const now = this.#clock.now();
       const ttlMs = Math.min(givenMs, maxTtl(current, now));
       const changed = await this.#sandboxes.setTtl(call, current, { ttlMs, expiresAt: now + ttlMs });
@@ -53,17 +53,17 @@ export class SetSandboxTtl {
 }
 
 /** Returns the longest TTL that a sandbox may get now. */
-function maxTtl(current: SandboxRecord, now: number): number {
+export function maxTtl(current: SandboxRecord, now: number): number {
   // An expired sandbox cannot be extended, even if the reaper has not destroyed it yet.
   if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
-  const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
+  const sessionLeftMs = Math.max(0, (current.sessionStartedAt ?? current.createdAt) + LIMITS.sessionMaxMs - now);
   return Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
 }
 
 function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
   const maxTtlMs = maxTtl(current, now);
   if (ttlMs > maxTtlMs) {
-    const message = `body.ttlMs must be at most ${maxTtlMs} now: a sandbox lives at most 24 hours from its creation.`;
+    const message = `body.ttlMs must be at most ${maxTtlMs} now: a session lasts at most 24 hours.`;
     throw new AppError('sandbox_ttl_exceeded', message, { details: { maxTtlMs } });
   }
   const expiresAt = now + ttlMs;

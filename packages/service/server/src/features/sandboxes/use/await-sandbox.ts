@@ -33,6 +33,11 @@ export class AwaitSandbox {
     return this.#until(record.id, (now) => !factsOf(now).isPending, limit);
   }
 
+  /** Resolves when the sandbox is not paused, or when `limit` aborts. Does not wake it. */
+  async awake(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
+    return this.#until(record.id, (now) => !factsOf(now).needsWake, limit);
+  }
+
   async #until(
     id: SandboxId,
     over: (record: SandboxRecord) => boolean | Promise<boolean>,

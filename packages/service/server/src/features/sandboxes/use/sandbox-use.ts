@@ -1,10 +1,11 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { AgentClient, Instance } from '@cloche/runtime';
+import { type AgentClient, AgentError, type Instance } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError, unavailable } from '../../../platform/base/app-error.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
+import { WakeSandbox } from '../../pauses/wake-sandbox.ts';
 import { tooSlow } from '../../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
@@ -17,6 +18,7 @@ export interface SandboxUseDeps {
   readonly awaitSandbox: Pick<AwaitSandbox, 'settled'>;
   readonly connections: Pick<AgentConnections, 'get'>;
   readonly errorTranslator: Pick<ErrorTranslator, 'translate'>;
+  readonly wakeSandbox: Pick<WakeSandbox, 'awake' | 'passGate'>;
   /** Ends the requests that other servers may take over, if this server has lost its lease. */
   readonly lookAtFence: () => void;
 }
@@ -34,12 +36,16 @@ export type ActBounds = (
 ) & {
   /** Called when the agent is connected, before the act. Writes the audit event, for example. */
   readonly announce?: (sandbox: SandboxRecord) => Promise<void> | undefined;
+  /** Whether the act cannot be repeated when the agent has refused it because of a pause: it has read a body. */
+  readonly isOnce?: boolean;
 };
 
 export interface ReadyBounds {
   readonly signal: AbortSignal;
-  /** How long to wait for a sandbox that is still being created. */
+  /** How long to wait for a sandbox that is still being created, or that is paused. */
   readonly readyMs?: number;
+  /** Whether a paused sandbox is woken. Default: true. */
+  readonly wakes?: boolean;
 }
 
 /** An operation on the agent of `sandbox`; `signal` aborts when the operation must end. */
@@ -48,7 +54,7 @@ export type Act<T> = (agent: AgentClient, sandbox: SandboxRecord, signal: AbortS
 export type ReadySandbox = SandboxRecord & { readonly instance: Instance };
 
 /**
- * Gives operations access to a sandbox's agent: finds the sandbox, waits until it is ready, connects, runs the
+ * Gives operations access to a sandbox's agent: finds the sandbox, wakes it or waits until it is ready, connects, runs the
  * operation in time and translates its errors. An `AppError` that the operation throws is passed on unchanged.
  */
 export class SandboxUse {
@@ -63,7 +69,10 @@ export class SandboxUse {
     return this.act(await this.ready(target, bounds), bounds, act);
   }
 
-  /** Runs `act` without waiting. Does nothing and returns undefined if no instance is ready. Throws as `with` does. */
+  /**
+   * Runs `act` without waiting. Does nothing and returns undefined if no instance is ready, or if it is paused. Throws as
+   * `with` does.
+   */
   async ifReady<T>(sandbox: SandboxRecord, bounds: ActBounds, act: Act<T>): Promise<T | undefined> {
     return isReady(sandbox) ? this.act(sandbox, bounds, act) : undefined;
   }
@@ -71,7 +80,7 @@ export class SandboxUse {
   /** @throws AppError as `SandboxAccess.getLive` does, `unavailable` when it is not ready in time */
   async ready(
     target: SandboxTarget | SandboxRecord,
-    { signal, readyMs = AGENT_LIMITS.readyMs }: ReadyBounds,
+    { signal, readyMs = AGENT_LIMITS.readyMs, wakes = true }: ReadyBounds,
   ): Promise<ReadySandbox> {
     const { access, awaitSandbox } = this.#deps;
     const found = requireLive(
@@ -84,11 +93,42 @@ export class SandboxUse {
       signal.throwIfAborted();
       throw unavailable('The sandbox is still being created; try again.');
     }
-    return requireInstance(settled);
+    if (!wakes) return requireInstance(settled);
+    try {
+      return requireInstance(requireLive(await this.#deps.wakeSandbox.awake(settled, limit.signal)));
+    } catch (error) {
+      if (limit.endedBy !== 'timeout' || error instanceof AppError) throw error;
+      throw unavailable('The sandbox is still waking; try again.', error);
+    }
+  }
+
+  /** Returns the sandbox when it is not paused, woken if need be. @throws AppError, or the reason of `signal` */
+  async awake(sandbox: SandboxRecord, signal: AbortSignal): Promise<SandboxRecord> {
+    return this.#deps.wakeSandbox.awake(sandbox, signal);
+  }
+
+  /**
+   * Runs `act`, and again while the agent refuses it because its sandbox is being paused, which executes nothing. The
+   * sandbox is woken in between.
+   */
+  async throughGate<T>(sandbox: SandboxRecord, signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+    const backOff = WakeSandbox.gatePauses();
+    for (;;) {
+      try {
+        return await act();
+      } catch (error) {
+        if (!(error instanceof AgentError && error.kind === 'pausing')) throw error;
+        requireLive(await this.#deps.wakeSandbox.passGate(sandbox.id, signal, backOff));
+      }
+    }
   }
 
   /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
-  async act<T>(sandbox: SandboxRecord, { signal: caller, actMs, announce }: ActBounds, act: Act<T>): Promise<T> {
+  async act<T>(
+    sandbox: SandboxRecord,
+    { signal: caller, actMs, announce, isOnce }: ActBounds,
+    act: Act<T>,
+  ): Promise<T> {
     using limit = actMs === undefined ? undefined : new Deadline(actMs, caller);
     // `ActBounds` guarantees that one of the two exists.
     const signal = (limit?.signal ?? caller) as AbortSignal;
@@ -98,7 +138,8 @@ export class SandboxUse {
       // If the process stood still meanwhile, the timer of the fence may not have fired yet.
       this.#deps.lookAtFence();
       signal.throwIfAborted();
-      return await act(agent, sandbox, signal);
+      if (isOnce) return await act(agent, sandbox, signal);
+      return await this.throughGate(sandbox, signal, () => act(agent, sandbox, signal));
     } catch (error) {
       if (limit?.endedBy === 'timeout' && !(error instanceof AppError)) throw tooSlow(actMs, error);
       throw await this.explain(sandbox, error, caller);
@@ -128,7 +169,8 @@ export class SandboxUse {
 }
 
 function isReady(sandbox: SandboxRecord): sandbox is ReadySandbox {
-  return !factsOf(sandbox).isPending && sandbox.instance !== undefined;
+  const { isPending, needsWake } = factsOf(sandbox);
+  return !isPending && !needsWake && sandbox.instance !== undefined;
 }
 
 function requireInstance(sandbox: SandboxRecord): ReadySandbox {

@@ -150,7 +150,7 @@ function unneeded(db: Database, before: number) {
     .select(['version.id', 'version.template_id'])
     .where('version.removed_at', 'is', null)
     .where((eb) => eb.or([eb('template.deleted_at', 'is not', null), isOld(eb, before)]))
-    .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where(sandboxThat('countsLive')))))
+    .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where(sandboxThat('keepsProject')))))
     .where((eb) => eb.not(eb.exists(versionsFrom(eb))))
     .where((eb) => eb.not(eb.exists(unfinishedBuildsFrom(eb))))
     .where((eb) => eb.not(eb.exists(unfinishedRunsOf(eb))));

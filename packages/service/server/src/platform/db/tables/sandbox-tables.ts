@@ -56,6 +56,22 @@ export interface SandboxTable {
   idempotency_record_id: string | null;
   /** Id of the server that launches the sandbox; null if that server has given up the launch. */
   launch_owner: Generated<string | null>;
+  /** State of the pause; null while the sandbox is not paused. It has a meaning with the status `ready` alone. */
+  pause_state: Generated<string | null>;
+  /** One more with each change of `pause_state`, which each change compares. */
+  pause_epoch: Generated<number>;
+  /** Id of the server that pauses or wakes the sandbox. */
+  pause_owner: Generated<string | null>;
+  /** Names the last pause for the agent. */
+  pause_token: Generated<string | null>;
+  paused_at: Generated<number | null>;
+  paused_by: Generated<string | null>;
+  resumed_at: Generated<number | null>;
+  resumed_by: Generated<string | null>;
+  /** Time of the last wake; null before the first. */
+  session_started_at: Generated<number | null>;
+  /** Lifetime after a wake that names none; null in rows of older servers, which had none but `ttl_ms`. */
+  wake_ttl_ms: Generated<number | null>;
 }
 
 /** The activity of a sandbox that one server reports. Only for databases with several servers. */
@@ -109,6 +125,8 @@ export interface CommandTable {
   idempotency_record_id: string | null;
   /** Id of the server that started the command or waits for its end. */
   watched_by: Generated<string | null>;
+  /** Signal that is sent to the command when its sandbox wakes. */
+  pending_signal: Generated<string | null>;
 }
 
 export interface PreviewTable {

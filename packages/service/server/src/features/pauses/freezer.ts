@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import { Deadline } from '@cloche/node-support';
+import { type AgentClient, AgentError, type Freezing, type Instance, type RuntimeDriver } from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import { AppError } from '../../platform/base/app-error.ts';
+import type { Clock } from '../../platform/base/clock.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+
+/** Time for the agent to close its gate. One that does not answer is frozen all the same. */
+const GATE_MS = 2_000;
+/** The same, if the agent ends runs and commands first. */
+const FORCED_GATE_MS = 10_000;
+const FREEZE_MS = 5_000;
+/** Time until a thawed agent answers. */
+const ANSWER_MS = 10_000;
+
+/** Freezes and thaws the instances of sandboxes, and tells their agents. Reads and writes no records. */
+export class Freezer {
+  readonly #driver: Pick<RuntimeDriver, 'freezing' | 'find'>;
+  readonly #connections: AgentConnections;
+  readonly #clock: Clock;
+
+  constructor(driver: Pick<RuntimeDriver, 'freezing' | 'find'>, connections: AgentConnections, clock: Clock) {
+    this.#driver = driver;
+    this.#connections = connections;
+    this.#clock = clock;
+  }
+
+  get isSupported(): boolean {
+    return this.#driver.freezing !== undefined;
+  }
+
+  /**
+   * Closes the agent's gate and freezes the instance. Does nothing, and returns the number of runs and waited commands in
+   * progress, if there are some and `force` is false.
+   *
+   * @throws AppError `conflict` if the agent has no gate, `AgentError`, `LaunchError`; the gate may be closed then
+   */
+  async freeze(sandbox: SandboxRecord, { force }: { force: boolean }): Promise<{ running: number } | undefined> {
+    const instance = instanceOf(sandbox);
+    const busy = await this.#closeGate(sandbox, instance, force);
+    if (busy) return busy;
+    await this.freezeAgain(sandbox);
+    return undefined;
+  }
+
+  /** Freezes an instance whose agent has no work. */
+  async freezeAgain(sandbox: SandboxRecord): Promise<void> {
+    using limit = new Deadline(FREEZE_MS);
+    await this.#freezing.freeze(instanceOf(sandbox), limit.signal);
+  }
+
+  /** Thaws the instance and opens the gate of its agent, which it returns. Idempotent. */
+  async thaw(sandbox: SandboxRecord): Promise<AgentClient> {
+    const instance = instanceOf(sandbox);
+    using limit = new Deadline(ANSWER_MS);
+    try {
+      await this.#freezing.thaw(instance, limit.signal);
+      const agent = await this.#connections.get(instance, limit.signal);
+      const woken = { entropy: randomBytes(32).toString('base64'), now: this.#clock.now() };
+      await agent.resume(tokenOf(sandbox), woken, limit.signal);
+      return agent;
+    } catch (error) {
+      if (limit.endedBy === undefined) throw error;
+      throw new AgentError('timeout', `the agent did not answer within ${ANSWER_MS} ms after the thaw`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** Returns whether the instance is frozen. Rejects when its place does not answer. */
+  async isFrozen(sandbox: SandboxRecord): Promise<boolean> {
+    using limit = new Deadline(FREEZE_MS);
+    return (await this.#driver.find(instanceOf(sandbox), limit.signal))?.isFrozen ?? false;
+  }
+
+  async #closeGate(sandbox: SandboxRecord, instance: Instance, force: boolean) {
+    using limit = new Deadline(force ? FORCED_GATE_MS : GATE_MS);
+    try {
+      const agent = await this.#connections.get(instance, limit.signal);
+      return await agent.pause(tokenOf(sandbox), { force }, limit.signal);
+    } catch (error) {
+      if (error instanceof AgentError && error.kind === 'not_found') throw memoryUnsupported(sandbox);
+      if (limit.endedBy === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  get #freezing(): Freezing {
+    const { freezing } = this.#driver;
+    if (!freezing) throw new AgentError('internal', 'the runtime cannot freeze instances');
+    return freezing;
+  }
+}
+
+/** Returns the error for a sandbox whose memory cannot be kept: its runtime or its agent has no freezing. */
+export function memoryUnsupported({ id }: SandboxRecord): AppError {
+  return new AppError('conflict', `The memory of the sandbox "${id}" cannot be kept here, so it cannot be paused.`, {
+    details: { reason: 'memory_unsupported' },
+  });
+}
+
+function instanceOf({ id, instance }: SandboxRecord): Instance {
+  if (!instance) throw new Error(`sandbox ${id} is paused without an instance`);
+  return instance;
+}
+
+function tokenOf({ id, pauseToken }: SandboxRecord): string {
+  if (pauseToken === undefined) throw new Error(`sandbox ${id} is paused without a token`);
+  return pauseToken;
+}

@@ -1,0 +1,230 @@
+import type { SandboxId, WakeCause } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
+import { type AgentClient, AgentError, LaunchError } from '@cloche/runtime';
+import type { Logger } from 'pino';
+import { AppError } from '../../platform/base/app-error.ts';
+import type { Clock } from '../../platform/base/clock.ts';
+import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
+import type { LiveServers } from '../../platform/db/live-servers.ts';
+import type { Quotas } from '../quotas/quotas.ts';
+import { hostError, sandboxError } from '../sandbox-records/agent-failures.ts';
+import type { Executions } from '../sandbox-records/executions.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import type { Freezer } from './freezer.ts';
+import type { MovesUnderWay } from './moves-under-way.ts';
+
+/** Time for the changes that were put off until the wake. */
+const CATCH_UP_MS = 5_000;
+
+/** Makes the changes that were recorded while the sandbox was paused, in its agent. Idempotent. */
+export type CatchUp = (sandbox: SandboxRecord, agent: AgentClient, signal: AbortSignal) => Promise<void>;
+
+export interface PauseMovesDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly freezer: Freezer;
+  readonly underWay: MovesUnderWay;
+  readonly quotas: Quotas;
+  readonly executions: Executions;
+  readonly servers: LiveServers;
+  /** Checks a sandbox that could not be woken, and destroys it if its instance is lost. */
+  readonly checkOn: (sandboxId: string) => void;
+  /** Longest time for which a pause may last. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Pausing {
+  readonly force: boolean;
+  readonly retainMs: number;
+}
+
+export interface Waking {
+  readonly by: WakeCause;
+  /** Lifetime after the wake. Default: that of the creation. */
+  readonly ttlMs?: number | undefined;
+}
+
+/**
+ * Moves sandboxes into and out of pauses. The record says first what is meant, so that another server can finish the move
+ * or give it up; then the instance is changed, then the record says that it was. A server whose record was taken over
+ * meanwhile undoes what it did to the instance.
+ */
+export class PauseMoves {
+  readonly #deps: PauseMovesDeps;
+  readonly #catchUps: CatchUp[] = [];
+
+  constructor(deps: PauseMovesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Registers changes to make at each wake. Call it before the first request. */
+  onWake(catchUp: CatchUp): void {
+    this.#catchUps.push(catchUp);
+  }
+
+  /** Pauses a ready sandbox. Returns undefined if the record changed meanwhile. @throws AppError */
+  async pause(call: Audited, ready: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
+    return this.#deps.underWay.perform(ready.id, async () => {
+      const begun = await this.#begin(ready, 'pause');
+      return begun && this.#freeze(call, begun, pausing);
+    });
+  }
+
+  /** Wakes a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError; it stays paused then */
+  async wake(call: Audited, paused: SandboxRecord, waking: Waking): Promise<SandboxRecord | undefined> {
+    return this.#deps.underWay.perform(paused.id, async () => {
+      const begun = await this.#begin(paused, 'wake');
+      return begun && this.#thaw(call, begun, waking);
+    });
+  }
+
+  /**
+   * Finishes the move of a server that has ended, or gives it up. Returns false, without an effect, while its server works
+   * on it. @throws AppError; it can be tried again
+   */
+  async settle(record: SandboxRecord): Promise<boolean> {
+    const { underWay, sandboxes, servers, log } = this.#deps;
+    if (!factsOf(record).isMoving || !(await underWay.isAbandoned(record))) return false;
+    await underWay.perform(record.id, async () => {
+      const own = await sandboxes.move(record, 'takeOver', { owner: servers.own });
+      if (!own) return;
+      log.info({ sandboxId: record.id, state: record.pauseState }, 'the pause or wake of another server is taken over');
+      if (stateOf(own) === 'waking') await this.#thaw(UNAUDITED, own, { by: 'operation' });
+      else await this.#finishPause(own);
+    });
+    return true;
+  }
+
+  /** Settles the moves among `records` that servers have left. One that fails is left to the next call. */
+  async settleOf(records: readonly SandboxRecord[]): Promise<void> {
+    for (const record of records.filter((one) => factsOf(one).isMoving)) {
+      await this.settle(record).catch((error) => {
+        this.#deps.log.warn({ err: error, sandboxId: record.id }, 'a pause or wake could not be taken over yet');
+      });
+    }
+  }
+
+  /** Keeps a sandbox paused that another server has frozen; gives up a pause that has frozen nothing yet. */
+  async #finishPause(own: SandboxRecord): Promise<void> {
+    const { sandboxes, freezer, retentionMs, clock } = this.#deps;
+    try {
+      if (!(await freezer.isFrozen(own))) return await this.#giveUp(own);
+    } catch (error) {
+      throw this.#explained(own, error);
+    }
+    const pausedAt = clock.now();
+    await sandboxes.move(own, 'rest', { pausedAt, expiresAt: pausedAt + retentionMs });
+  }
+
+  /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
+  async thawStray(ready: SandboxRecord): Promise<void> {
+    const { underWay, sandboxes, servers } = this.#deps;
+    if (ready.pauseToken === undefined) return;
+    await underWay.perform(ready.id, async () => {
+      const own = await sandboxes.move(ready, 'pause', { owner: servers.own });
+      if (own) await this.#giveUp(own);
+    });
+  }
+
+  /** Writes the move that announces a pause or a wake, if quotas have room. */
+  #begin(seen: SandboxRecord, move: 'pause' | 'wake'): Promise<SandboxRecord | undefined> {
+    const { quotas, sandboxes, servers } = this.#deps;
+    const { cpu, memoryMb } = seen.resources;
+    const [additions, token] =
+      move === 'pause'
+        ? [{ pausedSandboxes: 1, pausedMemoryMb: memoryMb }, { token: `${seen.id}-${seen.pauseEpoch + 1}` }]
+        : [{ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb }, {}];
+    return quotas.admit(seen, async (tx, requireRoom) => {
+      await requireRoom(additions);
+      return sandboxes.move(seen, move, { owner: servers.own, ...token }, UNAUDITED, tx);
+    });
+  }
+
+  async #freeze(call: Audited, begun: SandboxRecord, { force, retainMs }: Pausing): Promise<SandboxRecord | undefined> {
+    const { sandboxes, freezer, clock } = this.#deps;
+    let busy: { running: number } | undefined;
+    try {
+      busy = await freezer.freeze(begun, { force });
+    } catch (error) {
+      await this.#giveUp(begun);
+      throw this.#explained(begun, error);
+    }
+    if (busy) {
+      await this.#giveUp(begun);
+      throw stillRunning(begun, busy.running);
+    }
+    const pausedAt = clock.now();
+    try {
+      const paused = await sandboxes.move(begun, 'rest', { pausedAt, expiresAt: pausedAt + retainMs }, call);
+      if (!paused) await this.#thawUnlessPaused(begun.id);
+      return paused;
+    } catch (error) {
+      await this.#giveUp(begun);
+      throw error;
+    }
+  }
+
+  async #thaw(call: Audited, begun: SandboxRecord, { by, ttlMs }: Waking): Promise<SandboxRecord | undefined> {
+    const { sandboxes, freezer, executions, checkOn, clock, log } = this.#deps;
+    try {
+      await this.#catchUp(begun, await freezer.thaw(begun));
+      const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.wakeTtlMs };
+      const awake = await sandboxes.move(begun, 'rise', { resumed }, call);
+      // The idle timeout counts from the wake.
+      if (awake) executions.touch(begun.id);
+      return awake;
+    } catch (error) {
+      log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
+      await freezer.freezeAgain(begun).catch(() => undefined);
+      await sandboxes.move(begun, 'sleepOn');
+      checkOn(begun.id);
+      throw this.#explained(begun, error);
+    }
+  }
+
+  /** Makes the changes that were put off. Best effort: an agent that refuses one must not keep its sandbox asleep. */
+  async #catchUp(sandbox: SandboxRecord, agent: AgentClient): Promise<void> {
+    using limit = new Deadline(CATCH_UP_MS);
+    for (const catchUp of this.#catchUps) {
+      await catchUp(sandbox, agent, limit.signal).catch((error) => {
+        this.#deps.log.warn({ err: error, sandboxId: sandbox.id }, 'a change that waited for the wake failed');
+      });
+    }
+  }
+
+  /** Undoes a pause. If that fails, the record stays as it is, and a later pass settles it. */
+  async #giveUp(begun: SandboxRecord): Promise<void> {
+    const { sandboxes, freezer, log } = this.#deps;
+    try {
+      await freezer.thaw(begun);
+    } catch (error) {
+      log.warn({ err: error, sandboxId: begun.id }, 'a pause that was given up could not be undone yet');
+      if (await freezer.isFrozen(begun).catch(() => true)) return;
+    }
+    await sandboxes.move(begun, 'stay');
+  }
+
+  /** Undoes a freeze whose record was taken over, unless another server has paused the sandbox or it is ending. */
+  async #thawUnlessPaused(id: SandboxId): Promise<void> {
+    const { sandboxes, freezer, log } = this.#deps;
+    const now = await sandboxes.find(id);
+    if (!now || stateOf(now) !== 'ready') return;
+    await freezer.thaw(now).catch((error) => {
+      log.warn({ err: error, sandboxId: id }, 'a late freeze could not be undone yet');
+    });
+  }
+
+  #explained(sandbox: SandboxRecord, error: unknown): unknown {
+    if (error instanceof AppError) return error;
+    if (error instanceof LaunchError) return hostError(error);
+    return error instanceof AgentError ? sandboxError(error, sandbox) : error;
+  }
+}
+
+function stillRunning({ id }: SandboxRecord, running: number): AppError {
+  const message = `The sandbox "${id}" has ${running} code runs or waited commands in progress; wait for them, or pause with force.`;
+  return new AppError('conflict', message, { details: { running } });
+}

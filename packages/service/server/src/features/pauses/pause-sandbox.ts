@@ -1,0 +1,95 @@
+import type { PauseSandboxBody, SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
+import { AppError, invalidRequest, unavailable } from '../../platform/base/app-error.ts';
+import type { Clock } from '../../platform/base/clock.ts';
+import type { Call } from '../../platform/call/call.ts';
+import type { Database } from '../../platform/db/database.ts';
+import type { LiveServers } from '../../platform/db/live-servers.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
+import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import { type Freezer, memoryUnsupported } from './freezer.ts';
+import type { PauseMoves } from './pause-moves.ts';
+import type { WakeSandbox } from './wake-sandbox.ts';
+
+/** The first migration whose servers know that a sandbox can be paused. */
+const FIRST_SCHEMA = '041-pauses-expand';
+
+export interface PauseSandboxDeps {
+  readonly db: Database;
+  readonly sandboxes: SandboxRepository;
+  readonly access: SandboxAccess;
+  /** Resolves when the sandbox is no longer being launched, or when `limit` aborts. */
+  readonly awaitLaunch: (record: SandboxRecord, limit: AbortSignal) => Promise<SandboxRecord>;
+  readonly freezer: Freezer;
+  readonly moves: PauseMoves;
+  readonly wakeSandbox: WakeSandbox;
+  readonly servers: LiveServers;
+  readonly retentionMs: number;
+  readonly clock: Clock;
+}
+
+/** Pauses sandboxes at the request of clients. */
+export class PauseSandbox {
+  readonly #deps: PauseSandboxDeps;
+
+  constructor(deps: PauseSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /** Idempotent by state. @throws AppError */
+  async pause(call: Call, id: SandboxId, body: PauseSandboxBody): Promise<SandboxRecord> {
+    const { access, moves, wakeSandbox, retentionMs } = this.#deps;
+    const { force = false, retainMs = retentionMs } = body;
+    if (retainMs > retentionMs) throw invalidRequest({ path: 'body.retainMs', message: `must be <= ${retentionMs}` });
+    for (;;) {
+      const found = await access.getLive(call.credential, id);
+      const record = requireLive(await this.#launched(found, call.signal));
+      switch (stateOf(record)) {
+        case 'ready': {
+          await this.#requireSupport(record);
+          const paused = await moves.pause(call, record, { force, retainMs });
+          if (paused) return paused;
+          break;
+        }
+        case 'paused': {
+          const kept = await this.#retain(record, body.retainMs);
+          if (kept) return kept;
+          break;
+        }
+        default:
+          await wakeSandbox.settled(id, call.signal);
+      }
+    }
+  }
+
+  async #launched(found: SandboxRecord, signal: AbortSignal): Promise<SandboxRecord> {
+    if (!factsOf(found).isPending) return found;
+    using limit = new Deadline(AGENT_LIMITS.readyMs, signal);
+    const record = await this.#deps.awaitLaunch(found, limit.signal);
+    if (!factsOf(record).isPending) return record;
+    signal.throwIfAborted();
+    throw unavailable('The sandbox is still being created; try again.');
+  }
+
+  async #retain(paused: SandboxRecord, retainMs: number | undefined): Promise<SandboxRecord | undefined> {
+    if (retainMs === undefined) return paused;
+    return this.#deps.sandboxes.move(paused, 'retain', { expiresAt: this.#deps.clock.now() + retainMs });
+  }
+
+  /** A server of an earlier release would end a paused sandbox, because its agent does not answer. */
+  async #requireSupport(record: SandboxRecord): Promise<void> {
+    const { db, freezer, servers } = this.#deps;
+    if (!freezer.isSupported || !(await servers.allKnow(FIRST_SCHEMA))) throw memoryUnsupported(record);
+    for (const table of ['workspace_runs', 'template_builds'] as const) {
+      const owner = await db.selectFrom(table).select('id').where('sandbox_id', '=', record.id).executeTakeFirst();
+      if (owner) throw ofTheService(record);
+    }
+  }
+}
+
+function ofTheService({ id }: SandboxRecord): AppError {
+  return new AppError('conflict', `The sandbox "${id}" belongs to a workspace run or a build, which is never paused.`);
+}

@@ -1,0 +1,135 @@
+import { LIMITS, type SandboxId } from '@cloche/contract';
+import { BackOff, Deadline, orAbort, pause } from '@cloche/node-support';
+import { AppError, notFound, unavailable } from '../../platform/base/app-error.ts';
+import type { Changes } from '../../platform/base/changes.ts';
+import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
+import type { PauseMoves, Waking } from './pause-moves.ts';
+
+/** Longest time for a wake, whoever waits for it. */
+const WAKE_MS = 30_000;
+/** How often a wait looks whether the server that makes a move has ended. */
+const LOOK_MS = 250;
+const SETTLE_PAUSES = { firstMs: 1, longestMs: 1_000 };
+/** Pauses between attempts while the gate of an agent is closed although its sandbox is not paused. */
+const GATE_PAUSES = { firstMs: 20, longestMs: 1_000 };
+
+export interface WakeSandboxDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly moves: PauseMoves;
+  readonly changes: Changes<SandboxId>;
+}
+
+interface Wake {
+  readonly awake: Promise<SandboxRecord>;
+  waiters: number;
+}
+
+const BY_OPERATION: Waking = { by: 'operation' };
+
+/** Wakes paused sandboxes: once for any number of requests, which wait for it. */
+export class WakeSandbox {
+  readonly #deps: WakeSandboxDeps;
+  readonly #wakes = new Map<SandboxId, Wake>();
+  #waiters = 0;
+
+  constructor(deps: WakeSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Returns the record when the sandbox is not paused; it may have ended. Waits for a pause that is under way, and wakes
+   * it then.
+   *
+   * @param waking how to wake it, unless another request wakes it already
+   * @param call has the audit event of a request for the wake
+   * @throws AppError `quota_exceeded`, `unavailable`; the reason of `signal` when it aborts
+   */
+  async awake(
+    seen: SandboxRecord,
+    signal: AbortSignal,
+    waking: Waking = BY_OPERATION,
+    call: Audited = UNAUDITED,
+  ): Promise<SandboxRecord> {
+    if (!factsOf(seen).needsWake) return seen;
+    const known = this.#wakes.get(seen.id);
+    if (this.#waiters >= LIMITS.wakeWaiters || (known?.waiters ?? 0) >= LIMITS.wakeWaitersPerSandbox) {
+      throw unavailable('Too many requests wait for the sandbox to wake; try again.');
+    }
+    const wake = known ?? this.#begin(seen.id, waking, call);
+    wake.waiters += 1;
+    this.#waiters += 1;
+    try {
+      return await orAbort(wake.awake, signal);
+    } finally {
+      wake.waiters -= 1;
+      this.#waiters -= 1;
+    }
+  }
+
+  /**
+   * Waits until the agent's gate may be open, after it has refused a request with `pausing`.
+   *
+   * @param backOff the pauses of this request
+   * @throws AppError as `awake`
+   */
+  async passGate(id: SandboxId, signal: AbortSignal, backOff: BackOff): Promise<SandboxRecord> {
+    const record = await this.#deps.sandboxes.find(id);
+    if (!record) throw notFound('sandbox', id);
+    if (factsOf(record).needsWake) return this.awake(record, signal);
+    await backOff.pause(signal);
+    signal.throwIfAborted();
+    return record;
+  }
+
+  static gatePauses(): BackOff {
+    return new BackOff(GATE_PAUSES);
+  }
+
+  /** Resolves when the sandbox is neither on its way into nor out of a pause. */
+  async settled(id: SandboxId, signal: AbortSignal): Promise<SandboxRecord> {
+    return this.#until(id, signal, (record) => !factsOf(record).isMoving);
+  }
+
+  #begin(id: SandboxId, waking: Waking, call: Audited): Wake {
+    const awake = this.#wake(id, waking, call).finally(() => this.#wakes.delete(id));
+    // Each request that waits gets the rejection; none may be left.
+    awake.catch(() => undefined);
+    const wake = { awake, waiters: 0 };
+    this.#wakes.set(id, wake);
+    return wake;
+  }
+
+  async #wake(id: SandboxId, waking: Waking, call: Audited): Promise<SandboxRecord> {
+    using limit = new Deadline(WAKE_MS);
+    try {
+      for (;;) {
+        const record = await this.settled(id, limit.signal);
+        if (!factsOf(record).needsWake) return record;
+        await this.#deps.moves.wake(call, record, waking);
+        limit.signal.throwIfAborted();
+      }
+    } catch (error) {
+      if (error instanceof AppError || limit.endedBy === undefined) throw error;
+      throw unavailable('The sandbox did not wake in time; try again.', error);
+    }
+  }
+
+  /** Returns the record when `isOver`. Settles moves of servers that have ended. */
+  async #until(id: SandboxId, signal: AbortSignal, isOver: (record: SandboxRecord) => boolean): Promise<SandboxRecord> {
+    const { sandboxes, moves, changes } = this.#deps;
+    using watch = changes.watch(id);
+    const backOff = new BackOff(SETTLE_PAUSES);
+    for (;;) {
+      const changed = watch.next();
+      const record = await sandboxes.find(id);
+      if (!record) throw notFound('sandbox', id);
+      if (isOver(record)) return record;
+      if (await moves.settle(record)) await backOff.pause(signal);
+      else await orAbort(Promise.race([changed, pause(LOOK_MS, signal, { ref: false })]), signal);
+      signal.throwIfAborted();
+    }
+  }
+}

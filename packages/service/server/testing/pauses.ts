@@ -1,0 +1,44 @@
+/** Sandboxes of a fake runtime that are paused and resumed. */
+import { operations, type Sandbox, type SandboxId } from '@cloche/contract';
+import type { Freezing } from '@cloche/runtime';
+import { CommandsWorld } from './commands.ts';
+import { openWorld, type SandboxesWorld } from './sandboxes.ts';
+import type { TestRequest } from './test-request.ts';
+
+export const openPauses = () => openWorld(CommandsWorld);
+
+export async function pause(
+  world: SandboxesWorld,
+  sandboxId: SandboxId,
+  body: object = {},
+  call: TestRequest = {},
+): Promise<Sandbox> {
+  return (await world.call(operations.pauseSandbox, { ...call, params: { sandboxId }, body })).sandbox;
+}
+
+export async function resume(
+  world: SandboxesWorld,
+  sandboxId: SandboxId,
+  body: object = {},
+  call: TestRequest = {},
+): Promise<Sandbox> {
+  return (await world.call(operations.resumeSandbox, { ...call, params: { sandboxId }, body })).sandbox;
+}
+
+/** Returns the part of the fake runtime that freezes instances. */
+export function freezingOf({ driver }: SandboxesWorld): Freezing {
+  if (!driver.freezing) throw new Error('the runtime cannot freeze');
+  return driver.freezing;
+}
+
+/** Returns whether the runtime holds the sandbox's instance frozen. */
+export function isFrozen({ driver }: SandboxesWorld, sandboxId: SandboxId): boolean {
+  return driver.instances().some((instance) => instance.sandboxId === sandboxId && instance.isFrozen === true);
+}
+
+/** Returns the types of the events of a sandbox's pauses, oldest first. */
+export async function pauseEvents({ db }: SandboxesWorld): Promise<string[]> {
+  const types = ['sandbox.paused', 'sandbox.resumed'];
+  const rows = await db.selectFrom('events').select('type').where('type', 'in', types).orderBy('seq').execute();
+  return rows.map(({ type }) => type);
+}
