@@ -15,7 +15,7 @@ const { values, positionals } = parseArgs({
     /** Number of files that run at once. */
     concurrency: { type: 'string', default: '1' },
     /** Time of one test, and of one file. */
-    'longest-ms': { type: 'string', default: '300000' },
+    'longest-ms': { type: 'string', default: '600000' },
     /** Module that runs before the files and after them. */
     'global-setup': { type: 'string' },
     /** File for the report of the stage. */

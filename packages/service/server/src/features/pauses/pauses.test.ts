@@ -191,13 +191,13 @@ describe('a pause', () => {
     await using world = await openPauses();
     const id = await world.createReady();
     const unsupported = { code: 'conflict', details: { reason: 'memory_unsupported' } };
-    await test.test('by the runtime', async () => {
+    await test.test('a pause is refused where the runtime cannot freeze', async () => {
       const { freezing } = world.driver;
       world.driver.freezing = undefined;
       await assert.rejects(pause(world, id), unsupported);
       world.driver.freezing = freezing;
     });
-    await test.test('by an agent of an earlier release', async () => {
+    await test.test('a pause is refused where the agent is of an earlier release', async () => {
       const { connect } = world.driver;
       world.driver.connect = async (...parts) => ({
         ...(await connect.apply(world.driver, parts)),
@@ -211,7 +211,7 @@ describe('a pause', () => {
       await world.crash();
     });
     for (const schema_version of [null, '040-first-release']) {
-      await test.test(`by a living server of the schema ${schema_version}`, async () => {
+      await test.test(`a pause is refused while a server of the schema ${schema_version} lives`, async () => {
         const lease = { id: 'srv_older', lease_until: Number.MAX_SAFE_INTEGER, schema_version };
         await world.db.insertInto('server_leases').values(lease).execute();
         await assert.rejects(pause(world, id), unsupported);
