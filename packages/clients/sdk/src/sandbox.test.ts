@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { json, sampleContext, sampleSandbox, scriptedSandbox, startScriptedServer } from '../testing/index.ts';
+import { failing, json, sampleContext, sampleSandbox, scriptedSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche, isClocheError } from './index.ts';
 
 const ready = json(200, { sandbox: sampleSandbox({ status: 'ready' }) });
@@ -15,22 +15,6 @@ describe('a sandbox', () => {
     await sandbox.waitUntilReady();
     assert.equal(sandbox.info.status, 'ready');
     assert.match(server.requests[1]?.path ?? '', /^\/v1\/sandboxes\/sbx_1\?waitFor=ready&waitMs=60000$/);
-  });
-
-  it('a sandbox is paused and resumed, with what was given', async () => {
-    const paused = { at: '2026-01-01T00:00:00.000Z', by: 'request', memory: 'kept', place: 'memory' } as const;
-    const { server, sandbox } = await scriptedSandbox([
-      json(200, { sandbox: sampleSandbox({ status: 'idle', paused }) }),
-      ready,
-    ]);
-    await using _ = server;
-    assert.deepEqual((await sandbox.pause({ force: true, retainMs: 60_000 })).info.paused, paused);
-    assert.equal((await sandbox.resume({ ttlMs: 1_000 })).info.paused, undefined);
-    const sent = server.requests.slice(1).map(({ method, path, body }) => [method, path, body]);
-    assert.deepEqual(sent, [
-      ['POST', '/v1/sandboxes/sbx_1/pause', { force: true, retainMs: 60_000 }],
-      ['POST', '/v1/sandboxes/sbx_1/resume', { ttlMs: 1_000 }],
-    ]);
   });
 
   it('a sandbox says why it will never be ready', async () => {
@@ -76,6 +60,41 @@ describe('a sandbox', () => {
     const [first] = await cloche.sandboxes.list({ metadata: { team: 'blue' }, include: 'historical' });
     assert.equal(first?.id, 'sbx_1');
     assert.equal(listing.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.team=blue');
+  });
+
+  it('a sandbox is paused and resumed, with what the caller gives alone, and says what it became', async () => {
+    const at = '2026-01-01T00:00:00.000Z';
+    const paused = { at, by: 'request', memory: 'kept', place: 'memory' } as const;
+    const { server, sandbox } = await scriptedSandbox(({ path }) =>
+      json(200, { sandbox: sampleSandbox({ status: 'idle', ...(path.endsWith('/pause') && { paused }) }) }),
+    );
+    await using _ = server;
+    for (const [verb, call, body] of [
+      ['pause', () => sandbox.pause(), {}],
+      ['pause', () => sandbox.pause({ force: true }), { force: true }],
+      ['pause', () => sandbox.pause({ force: false, idempotencyKey: 'own' }), { force: false }],
+      ['pause', () => sandbox.pause({ retainMs: 86_400_000, force: undefined }), { retainMs: 86_400_000 }],
+      ['resume', () => sandbox.resume(), {}],
+      ['resume', () => sandbox.resume({ ttlMs: undefined, idempotencyKey: 'own' }), {}],
+      ['resume', () => sandbox.resume({ ttlMs: 1_800_000, timeoutMs: 5_000 }), { ttlMs: 1_800_000 }],
+    ] as const) {
+      assert.equal(await call(), sandbox);
+      const { method, path, body: sent } = server.requests.at(-1) ?? {};
+      assert.deepEqual([method, path, sent], ['POST', `/v1/sandboxes/sbx_1/${verb}`, body]);
+      assert.deepEqual(sandbox.info.paused, verb === 'pause' ? paused : undefined);
+    }
+    assert.equal(server.requests.filter(({ headers }) => headers['idempotency-key'] === 'own').length, 2);
+  });
+
+  it('a sandbox that cannot be paused or resumed says why, and keeps its last known state', async () => {
+    const { server, sandbox } = await scriptedSandbox([
+      failing('conflict', {}, { running: 2 }),
+      failing('quota_exceeded'),
+    ]);
+    await using _ = server;
+    await assert.rejects(sandbox.pause(), { code: 'conflict', details: { running: 2 } });
+    await assert.rejects(sandbox.resume(), { code: 'quota_exceeded' });
+    assert.equal(sandbox.info.status, 'creating');
   });
 
   it('a sandbox has contexts that can be interrupted, restarted and deleted', async () => {

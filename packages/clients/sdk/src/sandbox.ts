@@ -22,6 +22,7 @@ export interface PauseOptions extends CallOptions {
 }
 
 export interface ResumeOptions extends CallOptions {
+  /** Lifetime from the wake. Default: that of the creation. */
   ttlMs?: number | undefined;
 }
 
@@ -100,8 +101,7 @@ export class Sandbox {
   }
 
   /**
-   * Pauses the sandbox: nothing in it executes until something needs it. With `force`, runs and waited commands end first.
-   *
+   * Pauses the sandbox: nothing in it executes until something needs it. Its processes, variables and files are kept.
    * @throws {ClocheError} `conflict` while runs or waited commands are in progress.
    */
   async pause({ force, retainMs, ...options }: PauseOptions = {}): Promise<this> {
@@ -109,7 +109,10 @@ export class Sandbox {
     return this.#take(await this.#client.call('pauseSandbox', { ...options, params: this.#params, body }));
   }
 
-  /** Resumes the sandbox if it is paused. `ttlMs` is its lifetime from then; default: that of its creation. */
+  /**
+   * Resumes the sandbox. One that is not paused is left as it is, but for an expiry that `ttlMs` moves later.
+   * @throws {ClocheError} `sandbox_ttl_exceeded`, and `quota_exceeded` or `unavailable`: it stays paused.
+   */
   async resume({ ttlMs, ...options }: ResumeOptions = {}): Promise<this> {
     const body = ttlMs === undefined ? {} : { ttlMs };
     return this.#take(await this.#client.call('resumeSandbox', { ...options, params: this.#params, body }));

@@ -19,6 +19,21 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await own.run("6 * 7")).text, "42")
         self.assertEqual(own.info.status, "destroyed")
 
+    async def test_sandboxes_are_paused_and_resumed_with_what_runs_in_them(self):
+        async with AsyncSandbox.create() as sandbox:
+            await sandbox.run("kept = 41")
+            command = await sandbox.commands.start("sleep 600")
+            paused = (await sandbox.pause()).info.paused
+            assert paused is not None
+            self.assertEqual((paused.by, paused.memory), ("request", "kept"))
+            with self.assertRaises(cloche.SandboxPausedError):
+                await sandbox.set_ttl(7_200_000)
+            resumed = (await sandbox.resume(ttl_ms=1_800_000)).info.resumed
+            assert resumed is not None
+            self.assertEqual((resumed.by, sandbox.info.paused), ("request", None))
+            self.assertEqual((await sandbox.run("kept + 1")).text, "42")
+            self.assertEqual((await command.refresh()).info.status, "running")
+
     async def test_runs_stream_to_coroutines_and_are_canceled_with_their_task(self):
         async with AsyncSandbox.create() as sandbox, sandbox.contexts.create() as context:
             pieces: list[str] = []

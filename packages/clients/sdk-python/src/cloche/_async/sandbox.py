@@ -109,22 +109,33 @@ class AsyncSandbox:
         """
         Sets the lifetime: the sandbox expires `ttl_ms` milliseconds from now, which must be later than before.
 
-        Raises `SandboxTtlExceededError` for more than 24 hours after its creation.
+        Raises `SandboxTtlExceededError` for more than 24 hours after its creation, or its last wake.
         """
         return await self._take("setSandboxTtl", body={"ttl_ms": ttl_ms}, **call)
 
     async def pause(self, *, force: bool = False, retain_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
         """
-        Pauses the sandbox: nothing in it executes until something needs it. With `force`, runs and waited commands end
-        first; without it, they raise `ConflictError`.
+        Pauses the sandbox: nothing in it executes until something needs it. Processes, variables and files are kept.
 
-        `retain_ms`: how long the pause may last; the sandbox is then destroyed.
+        `force` ends runs and waited commands in progress first. `retain_ms`: how long the pause may last; the sandbox
+        is then destroyed. Raises `ConflictError` while runs or waited commands are in progress.
+
+        >>> run = await sandbox.run("kept = 41")
+        >>> (await sandbox.pause(retain_ms=86_400_000)).info.paused.memory
+        'kept'
+        >>> (await sandbox.run("kept + 1")).text
+        '42'
         """
         body = {"force": force, **({} if retain_ms is None else {"retain_ms": retain_ms})}
         return await self._take("pauseSandbox", body=body, **call)
 
     async def resume(self, *, ttl_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
-        """Resumes the sandbox if it is paused. `ttl_ms` is its lifetime from then; default: that of its creation."""
+        """
+        Resumes the sandbox. One that is not paused is left as it is, but for an expiry that `ttl_ms` moves later.
+
+        `ttl_ms`: lifetime from the wake; default: that of the creation. Raises `SandboxTtlExceededError`, and
+        `QuotaExceededError` or `UnavailableError`: it stays paused.
+        """
         return await self._take("resumeSandbox", body={} if ttl_ms is None else {"ttl_ms": ttl_ms}, **call)
 
     async def kill(self, **call: Unpack[CallOptions]) -> Self:
