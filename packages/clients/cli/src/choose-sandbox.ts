@@ -4,6 +4,7 @@ import { InterruptedError } from './interruption.ts';
 import type { Session } from './session.ts';
 import { formatAge } from './terminal/duration.ts';
 import { statusColor } from './terminal/status-color.ts';
+import { statusText } from './terminal/status-text.ts';
 import { table } from './terminal/table.ts';
 
 /** Sandboxes that a choice offers: as many as a person reads. */
@@ -24,7 +25,7 @@ export async function chooseSandbox(session: Session): Promise<string> {
   const columns = [
     { title: '#', value: (sandbox: typeof only) => String(sandboxes.indexOf(sandbox) + 1) },
     { title: 'ID', value: ({ id }: typeof only) => id },
-    { title: 'STATUS', value: ({ status }: typeof only) => status, style: styleOf },
+    { title: 'STATUS', value: (sandbox: typeof only) => statusText(sandbox), style: styleOf },
     { title: 'TEMPLATE', value: ({ templateSlug }: typeof only) => templateSlug },
     { title: 'CREATED', value: ({ createdAt }: typeof only) => formatAge(createdAt) },
   ];

@@ -50,6 +50,9 @@ describe('completion', () => {
         ['command', 'kill', 'a', 'b', '-s', 'SIGT'],
         ['SIGTERM', 'SIGTSTP'],
       ],
+      [['sandbox', 're'], ['resume']],
+      [['sandbox', 'pause', 'a', '--re'], ['--retain']],
+      [['sandbox', 'resume', '--t'], ['--ttl']],
       [['run', 'some-file'], []],
     ] as const)
       assert.deepEqual(await candidates(words), found, words.join(' '));
@@ -69,6 +72,8 @@ describe('completion', () => {
       ['shell', ''],
       ['exec', 'sbx'],
       ['sandbox', 'delete', 'sbx_1', ''],
+      ['sandbox', 'pause', ''],
+      ['sandbox', 'resume', 'sbx_1', ''],
       ['run', '--sandbox', ''],
     ])
       assert.deepEqual(await candidates(words, { env }), IDS, words.join(' '));

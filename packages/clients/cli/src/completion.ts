@@ -6,6 +6,7 @@ import { readClientFile } from './client-file.ts';
 import { buildProgram } from './program.ts';
 import { serviceSettings } from './session.ts';
 import { printable } from './terminal/printable.ts';
+import { statusText } from './terminal/status-text.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { type IdKind, isIdKind, listsOf, singular } from './whole-id.ts';
 
@@ -131,6 +132,7 @@ async function idsOf(cloche: Cloche, kind: IdKind, last: string, sandboxId: stri
 
 interface Described {
   readonly status?: string;
+  readonly paused?: object;
   readonly templateSlug?: string;
   readonly name?: string;
   readonly language?: string;
@@ -139,9 +141,13 @@ interface Described {
 
 /** Returns what is worth knowing of a record, which an object of the SDK has in `info`. */
 function descriptionOf(entry: object): string {
-  const { status, templateSlug, name, language, command }: Described = 'info' in entry ? (entry.info as object) : entry;
+  const described: Described = 'info' in entry ? (entry.info as object) : entry;
+  const { status, paused, templateSlug, name, language, command } = described;
   const words = typeof command === 'object' ? command.join(' ') : command;
-  return [status, templateSlug, name, language, words].filter(Boolean).join(' ').slice(0, 60);
+  return [status && statusText({ status, paused }), templateSlug, name, language, words]
+    .filter(Boolean)
+    .join(' ')
+    .slice(0, 60);
 }
 
 /** Returns the service, address and key that the line itself gives. */

@@ -36,6 +36,7 @@ const OPTION_OF: Readonly<Record<string, string>> = {
   projectId: 'project',
   projectIds: 'projects',
   quotas: 'quota',
+  retainMs: 'retain',
   secrets: 'secret',
   templateVersionId: 'template-version',
   timeoutMs: 'timeout',
@@ -48,6 +49,7 @@ const ARGUMENT_OF: Readonly<Record<string, string>> = { ttlMs: 'duration', templ
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bworkspace run(s?)\b/g, 'job$1'],
   [/\bA workspace run\b/g, 'A job'],
+  [/\bpause with force\b/g, 'pause with --force'],
 ];
 
 /** The next step for codes whose message does not name one. */
@@ -58,6 +60,7 @@ const NEXT: Readonly<Partial<Record<ErrorCode, string>>> = {
   method_not_allowed: '`cloche whoami` shows whether the service has another version.',
   sandbox_destroyed: '`cloche sandbox create` creates another one.',
   sandbox_failed: '`cloche sandbox create` creates another one.',
+  sandbox_paused: '`cloche sandbox resume` resumes it.',
   sandbox_incompatible: '`cloche sandbox create` creates another one.',
   idempotency_request_in_progress: 'Wait a moment, then repeat the command.',
   idempotency_key_reused: 'Repeat the command.',
@@ -103,6 +106,7 @@ function isRefusal(error: unknown): error is ClocheError {
 }
 
 function nextStep({ code, details }: ClocheError): string | undefined {
+  if ((details as { reason?: string } | undefined)?.reason === 'memory_unsupported') return undefined;
   if (code !== 'not_found') return NEXT[code as ErrorCode];
   const list = LIST_OF[(details as { resource?: string } | undefined)?.resource ?? ''];
   return list === undefined

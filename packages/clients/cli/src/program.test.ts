@@ -98,6 +98,7 @@ registerHooks({ load: (url, context, next) => (process.stderr.write(url + '\\n')
       ['ps', 'sandbox list'],
       ['rm', 'sandbox delete'],
       ['stop', 'sandbox delete'],
+      ['resume', 'sandbox resume'],
       ['ssh', 'shell'],
       ['upload', 'cp'],
       ['attach', 'shell'],

@@ -44,7 +44,7 @@ const MODULES: Readonly<Record<string, readonly CommandModule[]>> = {
   ],
   'Sandboxes and what is in them:': [
     {
-      summaries: { sandbox: 'Create, list and destroy sandboxes' },
+      summaries: { sandbox: 'Create, list, pause and destroy sandboxes' },
       load: async () => (await import('./commands/sandbox.ts')).addSandboxCommands,
     },
     {
@@ -147,6 +147,8 @@ const WORDS: Readonly<Record<string, string>> = {
   rm: 'sandbox delete',
   kill: 'sandbox delete',
   stop: 'sandbox delete',
+  pause: 'sandbox pause',
+  resume: 'sandbox resume',
   inspect: 'sandbox get',
   stats: 'top',
   attach: 'shell',

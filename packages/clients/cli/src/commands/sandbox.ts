@@ -1,5 +1,5 @@
 import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
-import type { SandboxInfo, SandboxStatus } from '@cloche/sdk';
+import type { Cloche, SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { madeDespite, watchForInterruption } from '../interruption.ts';
@@ -11,12 +11,20 @@ import { formatAge, formatEnd, formatLeft } from '../terminal/duration.ts';
 import { labelsText } from '../terminal/labels-text.ts';
 import { reasonText } from '../terminal/reason-text.ts';
 import { statusColor } from '../terminal/status-color.ts';
+import { statusText } from '../terminal/status-text.ts';
 import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
-import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody, takeBack } from './sandbox-options.ts';
+import {
+  addSandboxOptions,
+  createWithTtl,
+  present,
+  type SandboxOptions,
+  sandboxBody,
+  takeBack,
+} from './sandbox-options.ts';
 
 export function addSandboxCommands(program: Command): void {
-  const sandbox = group(program, 'sandbox', 'Create, list and destroy sandboxes');
+  const sandbox = group(program, 'sandbox', 'Create, list, pause and destroy sandboxes');
 
   const create = leaf(sandbox, 'create', 'Create a sandbox and print its id', [
     'cloche sandbox create --ttl 30m --network deny-all',
@@ -27,6 +35,7 @@ export function addSandboxCommands(program: Command): void {
   const list = leaf(sandbox, 'list', 'List live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
     .option('-a, --all', 'include destroyed and failed sandboxes')
     .option('--status <status>', 'only sandboxes with this status')
+    .option('--paused', 'only paused sandboxes')
     .option('--project <id>', 'only sandboxes of this project')
     .option('--metadata <key=value>', 'only sandboxes with this label; repeatable', keyValue);
   perform(selected(list), listSandboxes);
@@ -47,7 +56,27 @@ export function addSandboxCommands(program: Command): void {
     await session.show(info, () => `${info.id} ends in ${formatEnd(info.expiresAt)}`);
   });
 
-  perform(leaf(sandbox, 'delete <sandboxes...>', 'Destroy sandboxes').alias('kill'), killSandboxes);
+  const pause = leaf(sandbox, 'pause <sandboxes...>', 'Pause sandboxes; what runs in them is kept', [
+    'cloche sandbox pause sbx_… --retain 7d',
+  ])
+    .option('--force', 'first end the code runs and commands that requests wait for')
+    .option('--retain <duration>', 'destroy it if it is paused for so long (default: as the operator set)', duration);
+  perform(pause, pauseSandboxes);
+
+  const resume = leaf(sandbox, 'resume <sandboxes...>', 'Resume paused sandboxes', [
+    'cloche sandbox resume sbx_… --ttl 30m',
+  ]).option('--ttl <duration>', 'lifetime from now (default: that of the creation)', duration);
+  perform(resume, resumeSandboxes);
+
+  const remove = leaf(sandbox, 'delete <sandboxes...>', 'Destroy sandboxes').alias('kill');
+  perform(remove, (session, _options, ids: string[]) =>
+    changeEach(
+      session,
+      ids,
+      (cloche, params) => cloche.call('killSandbox', { params }),
+      ({ status }) => status,
+    ),
+  );
 }
 
 async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
@@ -70,6 +99,7 @@ async function createSandbox(session: Session, options: SandboxOptions & { wait:
 
 interface ListFlags extends SelectionFlags {
   all?: boolean;
+  paused?: boolean;
   status?: SandboxStatus;
   project?: string;
   metadata?: Record<string, string>;
@@ -85,19 +115,38 @@ async function listSandboxes(session: Session, { all, project, ...flags }: ListF
   await showPage(session, page, text, { data: sandboxes, none });
 }
 
-/** Tries to destroy every sandbox, even if some fail. */
-async function killSandboxes(session: Session, _options: unknown, ids: string[]): Promise<void> {
+function pauseSandboxes(session: Session, flags: { force?: boolean; retain?: number }, ids: string[]): Promise<void> {
+  const body = present({ force: flags.force, retainMs: flags.retain });
+  const pause = (cloche: Cloche, params: SandboxParams) => cloche.call('pauseSandbox', { params, body });
+  return changeEach(session, ids, pause, ({ expiresAt }) => `paused, ends in ${formatEnd(expiresAt)}`);
+}
+
+function resumeSandboxes(session: Session, { ttl }: { ttl?: number }, ids: string[]): Promise<void> {
+  const body = present({ ttlMs: ttl });
+  const resume = (cloche: Cloche, params: SandboxParams) => cloche.call('resumeSandbox', { params, body });
+  return changeEach(session, ids, resume, (info) => `${statusText(info)}, ends in ${formatEnd(info.expiresAt)}`);
+}
+
+type SandboxParams = { sandboxId: SandboxInfo['id'] };
+
+/** Changes every sandbox, even if some fail, and says what each has become. */
+async function changeEach(
+  session: Session,
+  ids: readonly string[],
+  change: (cloche: Cloche, params: SandboxParams) => Promise<{ sandbox: SandboxInfo }>,
+  became: (info: SandboxInfo) => string,
+): Promise<void> {
   const cloche = await session.connect();
-  const killed = await Promise.allSettled(
+  const changed = await Promise.allSettled(
     ids.map(async (id) => {
-      const { sandbox } = await cloche.call('killSandbox', { params: { sandboxId: id as SandboxInfo['id'] } });
-      await session.note(`${sandbox.id} ${sandbox.status}`);
+      const { sandbox } = await change(cloche, { sandboxId: id as SandboxInfo['id'] });
+      await session.note(`${sandbox.id} ${became(sandbox)}`);
       return sandbox;
     }),
   );
-  const data = killed.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const data = changed.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   if (session.json) await session.show({ data }, () => '');
-  const failed = killed.find((result) => result.status === 'rejected');
+  const failed = changed.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
 }
 
@@ -108,7 +157,7 @@ function sandboxTable(sandboxes: readonly SandboxInfo[], out: TableOutput): stri
       { title: 'ID', value: ({ id }) => id },
       {
         title: 'STATUS',
-        value: ({ status }) => status,
+        value: statusText,
         style: (cell, { status }, colors) => statusColor(status, colors)(cell),
       },
       { title: 'TEMPLATE', value: ({ templateSlug }) => templateSlug },
@@ -127,7 +176,7 @@ function describe(info: SandboxInfo, out: TableOutput): string {
   return fields(
     [
       ['id', info.id],
-      ['status', info.status],
+      ['status', statusText(info)],
       ['failed because', info.failureReason],
       ['template', `${info.templateSlug} ${info.templateVersion} (${info.templateVersionId})`],
       ['project', info.projectId],
@@ -138,6 +187,7 @@ function describe(info: SandboxInfo, out: TableOutput): string {
       ],
       ['metadata', Object.keys(info.metadata).length === 0 ? undefined : labelsText(info.metadata)],
       ['created', `${formatAge(info.createdAt)} (${info.createdAt})`],
+      ['paused', info.paused && `${formatAge(info.paused.at)} (${info.paused.at}), memory ${info.paused.memory}`],
       ['ends', isLive(info) ? `in ${formatLeft(info.expiresAt)} (${info.expiresAt})` : undefined],
       ['destroyed', info.destroyedAt && `${formatAge(info.destroyedAt)}, ${reasonText(info.destroyedReason ?? '')}`],
     ],
