@@ -143,6 +143,20 @@ describe('a client with sessions', () => {
     assert.equal((await call(connection, 'run_code', { code: 'value 1' })).data.sandboxId, next.data.sandboxId);
   });
 
+  it('a client with sessions pauses its sandbox, which its next call wakes and its end destroys', async () => {
+    await using connection = await connect();
+    const { sandboxId } = (await call(connection, 'run_code', { code: 'value 1' })).data;
+    const { sandbox } = (await call(connection, 'sandbox_pause')).data;
+    assert.deepEqual([sandbox.id, sandbox.status, typeof sandbox.pausedAt], [sandboxId, 'idle', 'string']);
+    const next = await call(connection, 'run_code', { code: 'value 1' });
+    assert.equal(next.data.sandboxId, sandboxId);
+    assert.doesNotMatch(next.text, /of this session/);
+    assert.equal((await call(connection, 'sandbox_resume')).data.sandbox.id, sandboxId);
+    await call(connection, 'sandbox_pause');
+    await connection.transport.terminateSession();
+    assert.equal(await statusOf(sandboxId), 'destroyed');
+  });
+
   it('a client with sessions may name another sandbox in a call', async () => {
     await using connection = await connect();
     const { sandbox } = (await call(connection, 'sandbox_create')).data;
@@ -247,6 +261,8 @@ describe('a client without sessions', () => {
       ['preview_open', { port: 80 }],
       ['sandbox_get', {}],
       ['sandbox_extend', { ttlMs: 1000 }],
+      ['sandbox_pause', {}],
+      ['sandbox_resume', {}],
     ] as const)
       await assert.rejects(call(connection, name, args), /sandboxId is missing.*run_code/, name);
   });

@@ -47,6 +47,16 @@ it('the tools of MCP run code and commands, read and write files, keep artifacts
   assert.match((await call('preview_open', { sandboxId, port: 8000 })).url, /\?cloche_token=/);
   const extended = await call('sandbox_extend', { sandboxId, ttlMs: 7_200_000 });
   assert.ok(extended.sandbox.expiresAt > sandbox.expiresAt);
+  const { pausedAt } = (await call('sandbox_pause', { sandboxId, force: true, retainMs: 86_400_000 })).sandbox;
+  const kept = (await call('sandbox_get', { sandboxId })).sandbox;
+  assert.equal(Date.parse(kept.expiresAt) - Date.parse(pausedAt), 86_400_000);
+  await assert.rejects(call('sandbox_extend', { sandboxId, ttlMs: 7_200_000 }), /sandbox_paused/);
+  const resumed = (await call('sandbox_resume', { sandboxId, ttlMs: 600_000 })).sandbox;
+  assert.equal(resumed.pausedAt, undefined);
+  assert.ok(resumed.expiresAt < kept.expiresAt);
+  await call('sandbox_pause', { sandboxId, force: true });
+  assert.equal((await call('run_code', { sandboxId, code: 'value 7' })).result, '7');
+  assert.equal((await call('sandbox_get', { sandboxId })).sandbox.pausedAt, undefined);
   assert.equal((await call('sandbox_kill', { sandboxId })).sandbox.status, 'destroyed');
   await assert.rejects(call('file_list', { sandboxId, path: '.' }), /sandbox_destroyed/);
 });

@@ -70,6 +70,8 @@ describe('cloche mcp', () => {
       ['file_list', { path: '.' }, json(200, { data: [file], hasMore: false }), 'GET'],
       ['sandbox_kill', {}, json(200, { sandbox }), 'DELETE'],
       ['sandbox_extend', { ttlMs: 1000 }, json(200, { sandbox }), 'POST'],
+      ['sandbox_pause', {}, json(200, { sandbox }), 'POST'],
+      ['sandbox_resume', {}, json(200, { sandbox }), 'POST'],
       ['artifact_list', {}, json(200, { data: [artifact], hasMore: false }), 'GET'],
     ];
     for (const [name, args, answer] of calls) {

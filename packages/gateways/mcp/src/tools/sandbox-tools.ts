@@ -10,6 +10,7 @@ const sandbox = z.object({
   status: z.string(),
   template: z.string(),
   expiresAt: z.string(),
+  pausedAt: z.string().optional(),
   metadata: z.record(z.string(), z.string()),
 });
 const byId = { sandboxId: usedSandboxId };
@@ -85,6 +86,40 @@ export const sandboxTools = [
     },
   ),
   describeTool(
+    'sandbox_pause',
+    {
+      title: 'Pause a sandbox',
+      description:
+        'Pauses a sandbox: nothing in it executes, its lifetime stops, and its files, variables and processes are kept. ' +
+        'The next call that needs it wakes it.',
+      input: z.object({
+        ...byId,
+        force: z.boolean().default(false).describe('Whether to end code and commands that other calls wait for.'),
+        retainMs: z.int().min(1).optional().describe('Destroy it when it is paused for so long, in milliseconds.'),
+      }),
+      output: z.object({ sandbox }),
+    },
+    async ({ sandboxId, ...body }, { cloche, signal, sandbox: used }) => {
+      const params = { sandboxId: await used.id(sandboxId) };
+      const { sandbox: paused } = await cloche.call('pauseSandbox', { params, body: defined(body), signal });
+      return { output: { sandbox: infoOf(paused) } };
+    },
+  ),
+  describeTool(
+    'sandbox_resume',
+    {
+      title: 'Resume a sandbox',
+      description: 'Resumes a paused sandbox, whose lifetime begins anew.',
+      input: z.object({ ...byId, ttlMs: ttlMs.optional() }),
+      output: z.object({ sandbox }),
+    },
+    async ({ sandboxId, ...body }, { cloche, signal, sandbox: used }) => {
+      const params = { sandboxId: await used.id(sandboxId) };
+      const { sandbox: resumed } = await cloche.call('resumeSandbox', { params, body: defined(body), signal });
+      return { output: { sandbox: infoOf(resumed) } };
+    },
+  ),
+  describeTool(
     'sandbox_kill',
     {
       title: 'Destroy a sandbox',
@@ -102,8 +137,8 @@ export const sandboxTools = [
   ),
 ];
 
-function infoOf({ id, status, templateSlug, expiresAt, metadata }: SandboxInfo) {
-  return { id, status, template: templateSlug, expiresAt, metadata };
+function infoOf({ id, status, templateSlug, expiresAt, paused, metadata }: SandboxInfo) {
+  return { id, status, template: templateSlug, expiresAt, ...(paused && { pausedAt: paused.at }), metadata };
 }
 
 /** Leaves out what was not given, because `undefined` is no value of a body. */
