@@ -27,6 +27,9 @@ interface ErrorEntry {
   readonly summary: string;
 }
 
+/** Code that closes a WebSocket whose sandbox was paused. Codes from 4000 on are an application's own (RFC 6455, 7.4.2). */
+export const PAUSED_CLOSE_CODE = 4410;
+
 export const ERRORS = {
   invalid_request: {
     status: 400,

@@ -138,6 +138,8 @@ export class FakeAgent {
     this.#pausedBy = token;
     for (const run of runs) run.end(CANCELED);
     this.commands.killWaited();
+    this.commands.cutReaders();
+    this.files.cutWatches();
     return undefined;
   }
 

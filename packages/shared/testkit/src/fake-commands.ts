@@ -44,6 +44,14 @@ class FakeCommand {
     this.#changed.reject(fault);
   }
 
+  /** Breaks the connections of those who follow its log. */
+  cutReaders(): void {
+    const before = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    this.#changed.promise.catch(() => undefined);
+    before.reject(new AgentError('gone', 'the connection broke'));
+  }
+
   changed(): Promise<void> {
     return this.#changed.promise;
   }
@@ -103,6 +111,11 @@ export class FakeCommands implements AgentCommands {
   /** Breaks all connections. */
   vanish(): void {
     for (const command of this.#commands.values()) command.vanish();
+  }
+
+  /** Breaks the connections of those who follow logs. */
+  cutReaders(): void {
+    for (const command of this.#commands.values()) command.cutReaders();
   }
 
   /** Forgets a command, as an agent forgets the oldest ones. */

@@ -4,6 +4,7 @@ import { buffer, text } from 'node:stream/consumers';
 import { onAbort } from '@cloche/node-support';
 import type { AgentFile, AgentFileEvent, AgentUnpacked, ArchiveAttempt, FileUser } from '@cloche/protocol';
 import {
+  AgentError,
   type AgentFiles,
   type ArchiveSource,
   type FileContent,
@@ -160,6 +161,11 @@ export class FakeFiles implements AgentFiles {
     this.#disk.watches.add(queue);
     onAbort(signal, () => queue.fail(signal.reason));
     return queue;
+  }
+
+  /** Breaks the connection of every watch. */
+  cutWatches(): void {
+    for (const queue of this.#disk.watches) queue.fail(new AgentError('gone', 'the connection broke'));
   }
 
   /** Sends an event to every watch. */

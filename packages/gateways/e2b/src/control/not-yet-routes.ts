@@ -2,7 +2,7 @@ import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import { TAGS } from './template-name.ts';
 
-const PAUSE = 'Cloche does not pause sandboxes yet; give the sandbox a longer timeout.';
+const PAUSE = 'Cloche does not pause sandboxes by this protocol yet; use `cloche sandbox pause` or a longer timeout.';
 const SNAPSHOTS = 'Cloche has no snapshots of sandboxes yet; build a template with `cloche template build`.';
 const VOLUMES = 'Cloche has no volumes yet; write files, or build them into a template with `cloche template build`.';
 const TEMPLATES =

@@ -11,6 +11,7 @@ import {
   ResizeCommandBody,
   terminalSize,
 } from '../command.ts';
+import { PAUSED_CLOSE_CODE } from '../errors.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { listOf, oneOf, PAGE } from '../list.ts';
@@ -136,7 +137,8 @@ export const streamCommand = {
   path: `${item}/stream`,
   summary: 'Follow the log of a command',
   description:
-    'Server-sent events: `log` for each entry, then `exit` with the command, or `error` if the service failed. The id of ' +
+    'Server-sent events: `log` for each entry, then `exit` with the command, or `error` if the service failed or the ' +
+    'sandbox was paused (`sandbox_paused`: another request would wake it). The id of ' +
     'an event is the sequence number of its entry; `Last-Event-ID` or `afterSeq` resumes the stream. The command keeps ' +
     'running if the client disconnects.',
   scope: 'command:read',
@@ -225,7 +227,8 @@ export const openPty = {
   webSocket:
     'Binary messages carry input to the shell and output from it. Text messages are JSON: the client sends ' +
     '`{ "type": "resize", "cols", "rows" }`; the service sends `{ "type": "ready", "ptyId" }` first and ' +
-    '`{ "type": "exit", "exitCode" }` last.',
+    '`{ "type": "exit", "exitCode" }` last. If the sandbox is paused, the WebSocket is closed with ' +
+    `${PAUSED_CLOSE_CODE} and the reason \`sandbox_paused\`; the terminal can be joined again after the wake.`,
   response: { status: 101, schema: Type.Null(), description: 'The connection becomes a WebSocket.' },
   errors: ended,
 } as const satisfies Operation;

@@ -266,7 +266,8 @@ export const watchFiles = {
   description:
     'Sends server-sent events for changes in the directory and, with `recursive=true`, in its subdirectories, from the ' +
     'moment the stream opens. Changes of one file within a few milliseconds are reported as one event. Symbolic links are ' +
-    'not followed. The last event is `complete` when the directory was deleted, or `error` if the service failed.',
+    'not followed. The last event is `complete` when the directory was deleted, or `error` if the service failed ' +
+    'or the sandbox was paused (`sandbox_paused`).',
   scope: 'file:read',
   query: Type.Object(
     {

@@ -1,7 +1,9 @@
 import type { Duplex } from 'node:stream';
-import { type CommandUser, LIMITS, type SandboxId } from '@cloche/contract';
+import { type CommandUser, LIMITS, PAUSED_CLOSE_CODE, type SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import { AgentError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
+import { AppError } from '../../platform/base/app-error.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { Call } from '../../platform/call/call.ts';
 import type { ClientSocket, SocketSession } from '../../platform/http/route.ts';
@@ -62,18 +64,33 @@ export class OpenPty {
   /** Connects the client and the terminal until either closes. The sandbox counts as `running` meanwhile. */
   #join(sandbox: SandboxRecord, ptyId: string, terminal: Duplex, client: ClientSocket): void {
     const execution = this.#deps.executions.begin(sandbox.id, undefined, () => client.close());
-    terminal.once('close', () => client.close());
+    let isOver = false;
+    terminal.once('close', () => {
+      if (isOver) client.close();
+      else void this.#closeBroken(sandbox, client);
+    });
     client.onClose(() => {
+      isOver = true;
       execution[Symbol.dispose]();
       terminal.destroy();
     });
     client.send(JSON.stringify({ type: 'ready', ptyId }));
-    show(terminal, client);
+    show(terminal, client, () => {
+      isOver = true;
+    });
     client.onMessage((message) => {
       if (typeof message !== 'string') write(terminal, 'I', message);
       else control(terminal, message);
       if (terminal.writableLength > MAX_TYPED_BYTES) client.close();
     });
+  }
+
+  /** Closes the connection to a client whose terminal has ended without an exit code. */
+  async #closeBroken(sandbox: SandboxRecord, client: ClientSocket): Promise<void> {
+    const broken = new AgentError('gone', 'the connection to a terminal ended');
+    const reason = await this.#deps.sandboxUse.explain(sandbox, broken).catch(() => undefined);
+    const isPaused = reason instanceof AppError && reason.is('sandbox_paused');
+    client.close(isPaused ? { code: PAUSED_CLOSE_CODE, text: reason.code } : undefined);
   }
 }
 
@@ -82,14 +99,18 @@ function placeName(sandboxId: SandboxId): string {
   return sandboxId.slice('sbx_'.length, 'sbx_'.length + 4);
 }
 
-function show(terminal: Duplex, client: ClientSocket): void {
+/** Passes on what the terminal shows. Calls `onExit` when its shell has exited. */
+function show(terminal: Duplex, client: ClientSocket, onExit: () => void): void {
   let unsent = 0;
   const sent = () => {
     unsent -= 1;
     if (unsent < MAX_UNSENT) terminal.resume();
   };
   const frames = new ByteFrames((type, body) => {
-    if (type === 'X') client.send(JSON.stringify({ type: 'exit', exitCode: Number(body.toString()) & 255 }));
+    if (type === 'X') {
+      onExit();
+      client.send(JSON.stringify({ type: 'exit', exitCode: Number(body.toString()) & 255 }));
+    }
     if (type !== 'O') return;
     unsent += 1;
     if (unsent >= MAX_UNSENT) terminal.pause();

@@ -65,6 +65,19 @@ describe('a request to a paused sandbox', () => {
   });
 });
 
+it('a log that is followed when its sandbox is paused ends with sandbox_paused, so that no client wakes it by trying again', async () => {
+  await using world = await openPauses();
+  const id = await world.createReady();
+  const command = await world.runCommand(id, { command: ['bash', 'hang'], background: true });
+  const followed = (async () => {
+    for await (const _ of await world.follow(id, command.id));
+  })();
+  followed.catch(() => undefined);
+  await pause(world, id);
+  await assert.rejects(followed, { code: 'sandbox_paused' });
+  assert.ok((await world.get(id)).paused);
+});
+
 describe('a change of a paused sandbox that is put off', () => {
   it('a change of a paused sandbox that is put off: a context is deleted at once and closed at the wake', async () => {
     await using world = await openPauses();

@@ -40,7 +40,12 @@ export function requireLive(record: SandboxRecord): SandboxRecord {
 /** @throws AppError `sandbox_paused` */
 export function requireAwake(record: SandboxRecord): SandboxRecord {
   if (!factsOf(record).needsWake) return record;
-  throw new AppError('sandbox_paused', `The sandbox "${record.id}" is paused; resume it first.`);
+  throw sandboxPaused(record);
+}
+
+/** Returns the error for an operation that a paused sandbox refuses, or that its pause has ended. */
+export function sandboxPaused({ id }: SandboxRecord): AppError {
+  return new AppError('sandbox_paused', `The sandbox "${id}" is paused; resume it first.`);
 }
 
 /** Returns the error for an operation on a sandbox that is not live. */

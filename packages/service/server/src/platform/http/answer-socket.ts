@@ -84,7 +84,7 @@ function clientSocket(socket: WebSocket, signal: AbortSignal): ClientSocket {
         if (!signal.aborted) take(isBinary ? bytesOf(data) : String(data));
       }),
     onClose: (act) => socket.once('close', act),
-    close: () => socket.close(),
+    close: (reason) => socket.close(reason?.code, reason?.text),
   };
 }
 

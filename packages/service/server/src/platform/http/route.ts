@@ -94,7 +94,8 @@ export interface ClientSocket {
   onMessage(take: (data: Buffer | string) => void): void;
   /** Registers `act` to be called once, when either side has closed the WebSocket. */
   onClose(act: () => void): void;
-  close(): void;
+  /** @param reason why, for a client that must not connect again at once */
+  close(reason?: { readonly code: number; readonly text: string }): void;
 }
 
 /** A session that a handler has opened for a client. It is disposed of only if the client does not come. */

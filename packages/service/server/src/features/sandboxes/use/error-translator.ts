@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import { hostError, sandboxError } from '../../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
-import { sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
+import { sandboxEnded, sandboxPaused } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
@@ -23,7 +23,7 @@ export class ErrorTranslator {
     this.#log = log;
   }
 
-  /** Returns the error to answer with. If the record shows that the sandbox has ended, the error says so. */
+  /** Returns the error to answer with. If the record shows that the sandbox has ended or is paused, the error says so. */
   async translate(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
     if (error instanceof AppError) return error;
     if (error instanceof LaunchError) return hostError(error);
@@ -40,6 +40,8 @@ export class ErrorTranslator {
       return this.#sandboxes.find(sandbox.id);
     });
     if (now && factsOf(now).isOver) return sandboxEnded(now);
+    // The pause has ended what was open. A client that took it for a broken connection would try again, and wake it.
+    if (now && factsOf(now).needsWake) return sandboxPaused(now);
     return sandboxError(error, sandbox);
   }
 
