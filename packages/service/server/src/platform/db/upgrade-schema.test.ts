@@ -185,12 +185,13 @@ describe('a migration that removes something', { skip }, () => {
     await using db = await openUnreleased('039-mcp-subscriptions-expand');
     await lease(db, 'srv_old', '039-mcp-subscriptions-expand');
     const report = await upgradeSchema(db, LATEST);
-    assert.deepEqual([report.applied, report.waiting], [['900-nicknames-expand'], ['901-no-uses-contract']]);
+    const expanding = [...NAMES.slice(1), '900-nicknames-expand'];
+    assert.deepEqual([report.applied, report.waiting], [expanding, ['901-no-uses-contract']]);
     // The old server finds the records of all its migrations, and further migrations that only expand.
     const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
     assert.deepEqual(
       rows.map(({ name }) => name),
-      [...UNRELEASED, '900-nicknames-expand'],
+      [...UNRELEASED, ...expanding],
     );
   });
 
