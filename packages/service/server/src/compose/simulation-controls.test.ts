@@ -19,7 +19,7 @@ const CONTROLS: readonly {
   { without: 'claim of a row', workload: 'workspace runs', from: 1, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 23, violation: /bld_/ },
   { without: 'owner of a row', workload: 'workspace runs', from: 1, violation: /wrun_/ },
-  { without: 'owner of an answer', workload: 'code runs', from: 20_164, violation: /was answered with/ },
+  { without: 'owner of an answer', workload: 'code runs', from: 1_483, violation: /was answered with/ },
   { without: 'generation of a stop', workload: 'code runs', from: 5_039, violation: /live sandbox is stopped/ },
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 221, violation: /executed (twice|again)/ },
