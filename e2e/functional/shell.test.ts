@@ -47,7 +47,21 @@ describe('cloche shell', () => {
     }
   });
 
-  it('ends with its window, and what runs in the sandbox does not', async () => {
+  it('cloche shell ends when its sandbox is paused, says so, and does not wake it', async () => {
+    const terminal = openShell();
+    try {
+      terminal.type('echo open\r');
+      await terminal.shows('\ropen\r\n');
+      await service.api.post(`/v1/sandboxes/${sandboxId}/pause`, {});
+      await terminal.shows(/was paused\. This wakes it: cloche shell \S+ --pty pty_\S+\r\n/);
+      assert.ok((await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.paused);
+    } finally {
+      await terminal.close();
+      await service.api.post(`/v1/sandboxes/${sandboxId}/resume`, {});
+    }
+  });
+
+  it('cloche shell ends with its window, and what runs in the sandbox does not', async () => {
     const terminal = openShell();
     terminal.type('(sleep 2; echo done > /workspace/left) & echo started\r');
     await terminal.shows('\nstarted\r\n');

@@ -82,10 +82,11 @@ async function reportDisconnection(session: Session, cloche: Cloche, sandboxId: 
   await session.terminal.err.write('\r\n');
   // Without an answer, the connection is what failed.
   const sandbox = await cloche.sandboxes.get(sandboxId, { timeoutMs: STATE_MS, maxRetries: 0 }).catch(() => undefined);
-  const { id, status, destroyedReason } = sandbox?.info ?? {};
+  const { id, status, destroyedReason, paused } = sandbox?.info ?? {};
+  const again = `cloche shell ${sandboxId} --pty ${ptyId}`;
   if (status && SANDBOX_STATUS_FACTS[status]?.isOver)
     await session.note(`The sandbox ${id} was destroyed${destroyedReason ? ` (${destroyedReason})` : ''}.`);
-  else await session.note(`Disconnected: cloche shell ${sandboxId} --pty ${ptyId}`);
+  else await session.note(paused ? `The sandbox ${id} was paused. This wakes it: ${again}` : `Disconnected: ${again}`);
 }
 
 /** Makes the terminal as it was before `forwardInput`. */
