@@ -11,6 +11,8 @@ from cloche_kernel.channel import MAX_FRAME_BYTES
 MAX_FORMS_BYTES = MAX_FRAME_BYTES // 4 * 3
 
 _MAX_DEPTH = 64
+# Values that fit into a frame with eight bytes each, its comma included.
+_MAX_VALUES = MAX_FORMS_BYTES // 8
 
 
 def to_forms(bundle):
@@ -43,32 +45,51 @@ def _form(mime, value):
         text = base64.b64encode(value).decode("ascii")
         return (mime, text), len(text)
     if mime == "application/json" or mime.endswith("+json"):
-        safe = json_safe(value)
+        try:
+            safe = json_safe(value)
+        except TooManyValues:
+            return (mime, None), MAX_FORMS_BYTES + 1
         return (mime, safe), len(json.dumps(safe))
     text = value if isinstance(value, str) else str(value)
     return (mime, text), len(text)
 
 
-def json_safe(value, depth=0):
-    """Returns `value` as JSON types. NaN and infinities become null; objects of unknown types become text."""
+class TooManyValues(ValueError):
+    """A value has more parts than fit into a frame, since lists and dictionaries that occur in it twice count twice."""
+
+
+def json_safe(value):
+    """Returns `value` as JSON types. NaN and infinities become null; objects of unknown types become text.
+
+    A list or dictionary within itself becomes text, too. Raises `TooManyValues`.
+    """
+    return _json_safe(value, [], [_MAX_VALUES])
+
+
+def _json_safe(value, outer, left):
+    """`outer` has the ids of the lists and dictionaries around `value`, `left` the number of values that may follow."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise TooManyValues(f"more than {_MAX_VALUES} values")
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if depth >= _MAX_DEPTH:
+    if len(outer) >= _MAX_DEPTH or id(value) in outer:
         return str(value)
+    within = [*outer, id(value)]
     if isinstance(value, dict):
-        return {str(key): json_safe(item, depth + 1) for key, item in value.items()}
+        return {str(key): _json_safe(item, within, left) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_safe(item, depth + 1) for item in value]
+        return [_json_safe(item, within, left) for item in value]
     if type(value).__name__ in ("datetime64", "timedelta64"):
         # `item()` would return a number without its unit.
         return str(value)
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         scalar = value.item()
-        return str(value) if scalar is value else json_safe(scalar, depth + 1)
+        return str(value) if scalar is value else _json_safe(scalar, within, left)
     if hasattr(value, "tolist"):
-        return json_safe(value.tolist(), depth + 1)
+        return _json_safe(value.tolist(), within, left)
     return str(value)

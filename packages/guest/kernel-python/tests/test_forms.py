@@ -48,6 +48,24 @@ class JsonValues(unittest.TestCase):
         circle.append(circle)
         self.assertLess(len(json.dumps(json_safe(circle))), 1000)
 
+    def test_have_text_where_a_list_or_dictionary_is_within_itself(self):
+        pair = []
+        pair += [pair, pair]
+        self.assertEqual(json_safe(pair), ["[[...], [...]]", "[[...], [...]]"])
+        named = {}
+        named["a"] = {"b": [named, 1]}
+        self.assertEqual(json_safe(named), {"a": {"b": ["{'a': {'b': [{...}, 1]}}", 1]}})
+
+    def test_are_refused_when_shared_lists_would_make_too_many(self):
+        shared = [1]
+        for _ in range(60):
+            shared = [shared, shared]
+        with mock.patch.object(forms, "_MAX_VALUES", 1000):
+            self.assertRaises(forms.TooManyValues, json_safe, shared)
+            left = to_forms({"application/json": shared, "text/plain": "shared"})
+        self.assertEqual(list(left), ["text/plain"])
+        self.assertIn("application/json output", left["text/plain"])
+
 
 class Forms(unittest.TestCase):
     """Results of `to_forms`."""
