@@ -124,9 +124,14 @@ async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promis
   return sandbox;
 }
 
-/** Extends for a connection. A key that may not extend connects too, unless it names a timeout. */
+/** Extends for a connection, and wakes a paused sandbox. A key that may not extend connects too, unless it names a timeout. */
 async function extendFor(sandbox: Sandbox, timeoutS: number | undefined): Promise<void> {
-  const extended = extend(sandbox, timeoutS ?? DEFAULT_TIMEOUT_S);
+  const lifetimeS = timeoutS ?? DEFAULT_TIMEOUT_S;
+  if (sandbox.info.paused) {
+    await sandbox.resume({ ttlMs: Math.min(lifetimeS * SECONDS, LIMITS.sessionMaxMs) });
+    return;
+  }
+  const extended = extend(sandbox, lifetimeS);
   await extended.catch((error: unknown) => {
     if (timeoutS !== undefined || !isClocheError(error, 'forbidden')) throw error;
   });
@@ -134,8 +139,8 @@ async function extendFor(sandbox: Sandbox, timeoutS: number | undefined): Promis
 
 /** Sets the lifetime unless the sandbox lives longer already, as far as the longest session permits. */
 async function extend(sandbox: Sandbox, timeoutS: number): Promise<void> {
-  const { createdAt, expiresAt } = sandbox.info;
-  const last = Date.parse(createdAt) + LIMITS.sessionMaxMs - CLOCK_MARGIN_MS;
+  const { sessionStartedAt, expiresAt } = sandbox.info;
+  const last = Date.parse(sessionStartedAt) + LIMITS.sessionMaxMs - CLOCK_MARGIN_MS;
   const end = Math.min(Date.now() + timeoutS * SECONDS, last);
   if (end > Date.parse(expiresAt)) await sandbox.setTtl(end - Date.now());
 }
