@@ -119,9 +119,15 @@ export function ociConfig(input: OciConfigOptions) {
       sysctl: sysctls(),
       rootfsPropagation: 'private',
       maskedPaths: [...hiddenPaths(), ...input.hidden],
-      readonlyPaths: [...READONLY_PATHS, ...cgroupMountPoints()],
+      readonlyPaths: [...READONLY_PATHS, ...cgroupMountPoints(), ...withinReadonlyPaths(input.overlaid)],
     },
   };
+}
+
+/** Returns the files that are mounted below paths which runtimes mount once more: each is writable unless it is listed. */
+function withinReadonlyPaths(mounts: readonly OciMount[]): string[] {
+  const targets = mounts.map(({ destination }) => destination);
+  return targets.filter((target) => READONLY_PATHS.some((path) => target.startsWith(`${path}/`)));
 }
 
 /**

@@ -53,8 +53,8 @@ export function threadLimits(resources: Resources): Record<string, string> {
 /**
  * Writes the files to the sandbox's disk, whose limit they count against, and returns their mounts.
  *
- * SECURITY: their owner is the host's root, which no user of the sandbox is mapped to, because runtimes mount `/proc/sys`
- * once more, and a file in it is then on a mount that is not read-only (boot-id.runtime.test.ts).
+ * SECURITY: their owner is the host's root, which no user of the sandbox is mapped to. Runtimes mount `/proc/sys` once
+ * more, and the mount of a file in it is then read-only because `readonlyPaths` has it (boot-id.runtime.test.ts).
  */
 export function writeVisibleLimits(diskDir: string, limits: readonly VisibleLimit[]) {
   const folder = join(diskDir, 'limits');
