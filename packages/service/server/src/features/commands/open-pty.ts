@@ -67,7 +67,7 @@ export class OpenPty {
     let isOver = false;
     terminal.once('close', () => {
       if (isOver) client.close();
-      else void this.#closeBroken(sandbox, client);
+      else this.#closeBroken(sandbox, client).catch(() => client.close());
     });
     client.onClose(() => {
       isOver = true;
@@ -88,7 +88,7 @@ export class OpenPty {
   /** Closes the connection to a client whose terminal has ended without an exit code. */
   async #closeBroken(sandbox: SandboxRecord, client: ClientSocket): Promise<void> {
     const broken = new AgentError('gone', 'the connection to a terminal ended');
-    const reason = await this.#deps.sandboxUse.explain(sandbox, broken).catch(() => undefined);
+    const reason = await this.#deps.sandboxUse.explain(sandbox, broken);
     const isPaused = reason instanceof AppError && reason.is('sandbox_paused');
     client.close(isPaused ? { code: PAUSED_CLOSE_CODE, text: reason.code } : undefined);
   }
