@@ -149,13 +149,13 @@ describe('a terminal', () => {
 // Concurrent, as the first test mostly waits.
 describe('a terminal, beside others', { concurrency: 2 }, () => {
   const idle = sameWithEachRuntime('a clock of the agent; a terminal that ends is tested with each');
-  it('without a client ends, with all that its shell started', idle, async () => {
+  it('a terminal without a client ends, with all that its shell started', idle, async () => {
     // A service of its own: with this idle timeout, no terminal would survive a slow restart of the server.
     const service = await testService({ CLOCHE_TERMINAL_IDLE_MS: '5000' });
     try {
       const own = { service, sandboxId: (await service.api.readySandbox()).id };
       const screen = await Screen.open({}, own);
-      screen.type('setsid sleep 308 & echo "pid is $!"');
+      screen.type('setsid sleep 308 & until pgrep -fx "sleep 308"; do sleep 0.1; done; echo "pid is $!"');
       await screen.shows(/pid is \d+\r\n/);
       const { id } = screen.pty;
       screen.pty.close();
