@@ -1,4 +1,4 @@
-/** What both implementations of `Coordination` promise. */
+/** Tests that each implementation of `Coordination` passes. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -88,7 +88,7 @@ export function describeCoordination(name: string, skip: string | false): void {
       await done;
     });
 
-    it(`the coordination of ${name} names its server, which is none of the others`, async () => {
+    it(`the coordination of ${name} has an id of its server, which is not among those of other servers`, async () => {
       const { db, coordination } = begun;
       assert.match(coordination.servers.own, /^srv_./);
       const lease = await beat(db, coordination);
@@ -103,7 +103,7 @@ export function describeCoordination(name: string, skip: string | false): void {
       assert.ok(now >= before - 1_000 && now <= Date.now() + 1_000, `${now} is not ${before}`);
     });
 
-    it(`the coordination of ${name} wakes who waits for a changed record, and nobody else`, async () => {
+    it(`the coordination of ${name} notifies those that wait for a changed record, and no others`, async () => {
       const changes = sharedChanges<SandboxId>('sandbox', begun.coordination.notifications, undefined);
       using watch = changes.watch(ID);
       using other = changes.watch(OTHER);

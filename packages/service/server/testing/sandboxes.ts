@@ -33,21 +33,12 @@ import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { artifactContentsOf, keepArtifactOf } from './artifact-parts.ts';
 import { coordinationOf } from './coordination.ts';
+import { SETTINGS } from './sandbox-settings.ts';
 import { seed } from './seeded-organizations.ts';
 import { NO_SHARED_LAYERS } from './shared-layers.ts';
 import { SILENT } from './silent.ts';
 import { openBeside, openTestDatabase } from './test-database.ts';
 import { contextOf, type TestRequest } from './test-request.ts';
-
-export const SETTINGS: SandboxSettings = {
-  defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
-  maxResources: { cpu: 2, memoryMb: 1024, diskMb: 1024, pids: 256 },
-  launchTimeoutMs: 30_000,
-  reconcileIntervalMs: 60_000,
-  recordRetentionMs: 30 * 86_400_000,
-  eventRetentionMs: 30 * 86_400_000,
-  pauseRetentionMs: 30 * 86_400_000,
-};
 
 export function openSandboxes(settings: Partial<SandboxSettings> = {}): Promise<SandboxesWorld> {
   return openWorld(SandboxesWorld, settings);

@@ -2,7 +2,8 @@
 import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
 import { type Notifications, openNotifications } from '../src/platform/db/notifications.ts';
-import { SandboxesWorld, SETTINGS } from './sandboxes.ts';
+import { SETTINGS } from './sandbox-settings.ts';
+import { SandboxesWorld } from './sandboxes.ts';
 import { seed } from './seeded-organizations.ts';
 import { DATABASE_KIND, openBeside, openTestDatabase } from './test-database.ts';
 

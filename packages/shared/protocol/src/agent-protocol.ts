@@ -29,8 +29,8 @@
  * With `RUNS_KEEP_ALIVE` in the request and the response, the server also sends empty lines during a run, and the agent
  * closes the connection when it has received nothing for `RUN_SILENCE_MS`.
  * After `POST /pause` the agent's gate is closed: what would start work or reach files is refused with `pausing`, and
- * nothing of it is executed. `POST /resume` opens the gate. A gate after which nobody freezes the instance opens by
- * itself (`GATE_TICKS`).
+ * nothing of it is executed. `POST /resume` opens the gate. If the instance is not frozen, the gate opens by itself after
+ * `GATE_TICKS` ticks.
  * The other requests also answer failures with `AgentErrorBody`. A request with the header `cloche-timed` gets the header
  * `server-timing` (`timings.ts`).
  */

@@ -124,7 +124,10 @@ async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promis
   return sandbox;
 }
 
-/** Extends for a connection, and wakes a paused sandbox. A key that may not extend connects too, unless it names a timeout. */
+/**
+ * Extends for a connection, and wakes a paused sandbox. A key that may not extend connects too, unless it names a
+ * timeout.
+ */
 async function extendFor(sandbox: Sandbox, timeoutS: number | undefined): Promise<void> {
   const lifetimeS = timeoutS ?? DEFAULT_TIMEOUT_S;
   if (sandbox.info.paused) {

@@ -28,7 +28,8 @@ export class VersionRemoval {
 
   /**
    * Removes a version and its unclaimed instances. Other versions that share its layers keep these. Idempotent. Throws
-   * `version_in_use` while a sandbox has an instance of the version, or if the version was captured again after `lastCapturedAt`.
+   * `version_in_use` while a sandbox has an instance of the version, or if the version was captured again after
+   * `lastCapturedAt`.
    * After an error the version is unchanged.
    */
   async remove(id: string, lastCapturedAt = this.#deps.captured.lastCapturedAt(id) ?? 0): Promise<void> {

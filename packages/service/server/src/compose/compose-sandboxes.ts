@@ -169,7 +169,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const pauses = composePauses({
     ...{ db, sandboxes, driver, connections, changes, executions, access, servers, clock, log, quotas: deps.quotas },
     checkOn: (sandboxId) => checkOn(sandboxId),
-    awaitLaunch: (record, limit) => awaitSandbox.settled(record, limit),
+    awaitLaunch: (record, limit, caller) => awaitSandbox.launched(record, limit, caller),
     setTtl: (call, id, ttlMs) => setSandboxTtl.set(call, id, ttlMs),
     retentionMs: settings.pauseRetentionMs,
   });

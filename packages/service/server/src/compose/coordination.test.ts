@@ -67,7 +67,7 @@ describe('the coordination of many servers of a database', { skip: NEEDS_POSTGRE
       assert.deepEqual(await other.servers.others(), new Set([one.servers.own]));
     }));
 
-  it('the coordination of many servers of a database wakes who waits at another server', () =>
+  it('the coordination of many servers of a database tells another server of a changed record that it waits for', () =>
     withTwo(async ({ one, other }) => {
       const [changes, others] = [one, other].map((server) =>
         sharedChanges<SandboxId>('sandbox', server.notifications, undefined),

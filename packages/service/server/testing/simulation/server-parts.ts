@@ -26,7 +26,7 @@ import { IdempotencyRepository } from '../../src/platform/idempotency/idempotenc
 import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import { EventOutbox } from '../../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../../src/platform/tenancy/project-repository.ts';
-import { SETTINGS } from '../sandboxes.ts';
+import { SETTINGS } from '../sandbox-settings.ts';
 import { SILENT } from '../silent.ts';
 import type { DatabaseWorld } from './database-connections.ts';
 import type { Peer } from './faults.ts';

@@ -21,8 +21,8 @@ export interface Count {
   readonly started: Started | undefined;
   /** Whether the sandbox has ended. */
   readonly ends: boolean;
-  /** Whether it was paused since the last count, so that only its disk counts. */
-  readonly isAtRest: boolean;
+  /** Whether only its disk counts since the last count, because it was paused. */
+  readonly isOnlyDisk: boolean;
 }
 
 /** The record after a count, and the usage that the count adds to the hours. */
@@ -40,7 +40,7 @@ export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined
   const before = seen ?? firstRecord(sandbox);
   const until = before.ended === 1 ? before.counted_until : Math.max(before.counted_until, count.at);
   const { diskMb } = sandbox.resources;
-  const memoryMb = count.isAtRest ? 0 : sandbox.resources.memoryMb;
+  const memoryMb = count.isOnlyDisk ? 0 : sandbox.resources.memoryMb;
   const ms = until - before.counted_until;
   const counters = countersOf(before, count.use);
   const added = {
@@ -66,7 +66,7 @@ export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined
     record,
     addTo(sums) {
       for (const part of splitAtHours(before.counted_until, until)) {
-        const sandboxMs = count.isAtRest ? 0 : part.ms;
+        const sandboxMs = count.isOnlyDisk ? 0 : part.ms;
         const time = { sandbox_ms: sandboxMs, memory_mb_ms: memoryMb * part.ms, disk_mb_ms: diskMb * part.ms };
         sums.add(sandbox, part.hour, time);
       }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import { sandboxThat } from '../sandbox-status/status-facts.ts';
+import { metersOnlyDisk, type PauseState, sandboxThat } from '../sandbox-status/status-facts.ts';
 import { HourSums } from './hour-sums.ts';
 import type { CountedSandbox, UsageRecord } from './next-count.ts';
 import type { SandboxUsages } from './sandbox-usages.ts';
@@ -31,7 +31,7 @@ interface Live {
   readonly sandbox: CountedSandbox & {
     readonly id: SandboxId;
     readonly generation: number;
-    readonly isAtRest: boolean;
+    readonly isOnlyDisk: boolean;
   };
   readonly seen: UsageRecord | undefined;
 }
@@ -113,7 +113,7 @@ export class RollUp {
         projectId: row.project_id as ProjectId,
         generation: row.generation,
         readyAt,
-        isAtRest: row.pause_state === 'paused',
+        isOnlyDisk: metersOnlyDisk((row.pause_state as PauseState | null) ?? undefined),
         resources: JSON.parse(row.resources),
       };
       return [{ sandbox, seen: record }];
@@ -127,13 +127,13 @@ export class RollUp {
       await transactions.run(async (tx) => {
         const sums = new HourSums();
         for (const live of batch) {
-          const { id, generation, isAtRest } = live.sandbox;
+          const { id, generation, isOnlyDisk } = live.sandbox;
           const count = {
             at: now,
             use: uses.get(`${id} ${generation}`),
             started: taken.get(id),
             ends: false,
-            isAtRest,
+            isOnlyDisk,
           };
           if (await usages.count(tx, live, count, sums)) tx.afterCommit(() => taken.delete(id));
         }

@@ -4,7 +4,7 @@ import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { PauseState } from '../sandbox-status/status-facts.ts';
+import { metersOnlyDisk, type PauseState } from '../sandbox-status/status-facts.ts';
 import { HourSums, hourOf } from './hour-sums.ts';
 import { type Count, type CountedSandbox, nextCount, type UsageRecord } from './next-count.ts';
 import type { Started, StartedWork } from './started-work.ts';
@@ -101,7 +101,7 @@ export class SandboxUsages {
     const { readyAt } = ended;
     if (readyAt === undefined) return;
     const started = startedWork.take(ended.id);
-    const count = { ...state, started, isAtRest: ended.pauseState === 'paused' };
+    const count = { ...state, started, isOnlyDisk: metersOnlyDisk(ended.pauseState) };
     const sandbox = { ...ended, readyAt };
     try {
       await transactions.run(async (own) => {

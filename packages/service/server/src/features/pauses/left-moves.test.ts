@@ -31,7 +31,7 @@ const closeGate = async (world: SandboxesWorld, id: SandboxId) =>
 const NEVER = new AbortController().signal;
 const name = (sandboxId: SandboxId) => ({ sandboxId, generation: 1 });
 const pauseBegun = (world: SandboxesWorld, id: SandboxId, owner: string) =>
-  leave(world, id, 'pause', { owner, token: 'token' });
+  leave(world, id, 'beginPause', { owner, token: 'token' });
 
 const STEPS: readonly Step[] = [
   { title: 'P1, the record says that it is about to be paused', reach: pauseBegun, becomes: 'awake' },
@@ -61,7 +61,7 @@ const STEPS: readonly Step[] = [
     title: 'W1, the record says that it is about to wake',
     async reach(world, id, owner) {
       await pause(world, id);
-      await leave(world, id, 'wake', { owner });
+      await leave(world, id, 'beginWake', { owner });
     },
     becomes: 'awake',
   },
@@ -69,7 +69,7 @@ const STEPS: readonly Step[] = [
     title: 'W2, the instance is thawed',
     async reach(world, id, owner) {
       await pause(world, id);
-      await leave(world, id, 'wake', { owner });
+      await leave(world, id, 'beginWake', { owner });
       await freezingOf(world).thaw(name(id), NEVER);
     },
     becomes: 'awake',
@@ -78,7 +78,7 @@ const STEPS: readonly Step[] = [
     title: 'W3, the gate is open',
     async reach(world, id, owner) {
       await pause(world, id);
-      await leave(world, id, 'wake', { owner });
+      await leave(world, id, 'beginWake', { owner });
       await freezingOf(world).thaw(name(id), NEVER);
       const { pauseToken } = await recordOf(world, id);
       const woken = { entropy: '', now: 0 };

@@ -68,7 +68,7 @@ export class PauseMoves {
   /** Pauses a ready sandbox. Returns undefined if the record changed meanwhile. @throws AppError */
   async pause(call: Audited, ready: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
     return this.#deps.underWay.perform(ready.id, async () => {
-      const begun = await this.#begin(ready, 'pause');
+      const begun = await this.#begin(ready, 'beginPause');
       return begun && this.#freeze(call, begun, pausing);
     });
   }
@@ -76,7 +76,7 @@ export class PauseMoves {
   /** Wakes a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError; it stays paused then */
   async wake(call: Audited, paused: SandboxRecord, waking: Waking): Promise<SandboxRecord | undefined> {
     return this.#deps.underWay.perform(paused.id, async () => {
-      const begun = await this.#begin(paused, 'wake');
+      const begun = await this.#begin(paused, 'beginWake');
       return begun && this.#thaw(call, begun, waking);
     });
   }
@@ -116,7 +116,7 @@ export class PauseMoves {
       throw this.#explained(own, error);
     }
     const pausedAt = clock.now();
-    await sandboxes.move(own, 'rest', { pausedAt, expiresAt: pausedAt + retentionMs });
+    await sandboxes.move(own, 'finishPause', { pausedAt, expiresAt: pausedAt + retentionMs });
   }
 
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
@@ -124,17 +124,17 @@ export class PauseMoves {
     const { underWay, sandboxes, servers } = this.#deps;
     if (ready.pauseToken === undefined) return;
     await underWay.perform(ready.id, async () => {
-      const own = await sandboxes.move(ready, 'pause', { owner: servers.own });
+      const own = await sandboxes.move(ready, 'beginPause', { owner: servers.own });
       if (own) await this.#giveUp(own);
     });
   }
 
   /** Writes the move that announces a pause or a wake, if quotas have room. */
-  #begin(seen: SandboxRecord, move: 'pause' | 'wake'): Promise<SandboxRecord | undefined> {
+  #begin(seen: SandboxRecord, move: 'beginPause' | 'beginWake'): Promise<SandboxRecord | undefined> {
     const { quotas, sandboxes, servers } = this.#deps;
     const { cpu, memoryMb } = seen.resources;
     const [additions, token] =
-      move === 'pause'
+      move === 'beginPause'
         ? [{ pausedSandboxes: 1, pausedMemoryMb: memoryMb }, { token: `${seen.id}-${seen.pauseEpoch + 1}` }]
         : [{ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb }, {}];
     return quotas.admit(seen, async (tx, requireRoom) => {
@@ -158,7 +158,7 @@ export class PauseMoves {
     }
     const pausedAt = clock.now();
     try {
-      const paused = await sandboxes.move(begun, 'rest', { pausedAt, expiresAt: pausedAt + retainMs }, call);
+      const paused = await sandboxes.move(begun, 'finishPause', { pausedAt, expiresAt: pausedAt + retainMs }, call);
       if (!paused) await this.#thawUnlessPaused(begun.id);
       return paused;
     } catch (error) {
@@ -172,14 +172,14 @@ export class PauseMoves {
     try {
       await this.#catchUp(begun, await freezer.thaw(begun));
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.wakeTtlMs };
-      const awake = await sandboxes.move(begun, 'rise', { resumed }, call);
+      const awake = await sandboxes.move(begun, 'finishWake', { resumed }, call);
       // The idle timeout counts from the wake.
       if (awake) executions.touch(begun.id);
       return awake;
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
       await freezer.freezeAgain(begun).catch(() => undefined);
-      await sandboxes.move(begun, 'sleepOn');
+      await sandboxes.move(begun, 'cancelWake');
       checkOn(begun.id);
       throw this.#explained(begun, error);
     }
@@ -204,7 +204,7 @@ export class PauseMoves {
       log.warn({ err: error, sandboxId: begun.id }, 'a pause that was given up could not be undone yet');
       if (await freezer.isFrozen(begun).catch(() => true)) return;
     }
-    await sandboxes.move(begun, 'stay');
+    await sandboxes.move(begun, 'cancelPause');
   }
 
   /** Undoes a freeze whose record was taken over, unless another server has paused the sandbox or it is ending. */

@@ -1,7 +1,7 @@
 import type { PauseSandboxBody, SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import { AppError, invalidRequest, unavailable } from '../../platform/base/app-error.ts';
+import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Call } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
@@ -9,7 +9,7 @@ import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
-import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import { stateOf } from '../sandbox-status/status-facts.ts';
 import { type Freezer, memoryUnsupported } from './freezer.ts';
 import type { PauseMoves } from './pause-moves.ts';
 import type { WakeSandbox } from './wake-sandbox.ts';
@@ -21,8 +21,8 @@ export interface PauseSandboxDeps {
   readonly db: Database;
   readonly sandboxes: SandboxRepository;
   readonly access: SandboxAccess;
-  /** Resolves when the sandbox is no longer being launched, or when `limit` aborts. */
-  readonly awaitLaunch: (record: SandboxRecord, limit: AbortSignal) => Promise<SandboxRecord>;
+  /** Resolves when the sandbox is no longer being launched. Rejects when `limit` aborts, or `caller`. */
+  readonly awaitLaunch: (record: SandboxRecord, limit: AbortSignal, caller: AbortSignal) => Promise<SandboxRecord>;
   readonly freezer: Freezer;
   readonly moves: PauseMoves;
   readonly wakeSandbox: WakeSandbox;
@@ -66,17 +66,13 @@ export class PauseSandbox {
   }
 
   async #launched(found: SandboxRecord, signal: AbortSignal): Promise<SandboxRecord> {
-    if (!factsOf(found).isPending) return found;
     using limit = new Deadline(AGENT_LIMITS.readyMs, signal);
-    const record = await this.#deps.awaitLaunch(found, limit.signal);
-    if (!factsOf(record).isPending) return record;
-    signal.throwIfAborted();
-    throw unavailable('The sandbox is still being created; try again.');
+    return await this.#deps.awaitLaunch(found, limit.signal, signal);
   }
 
   async #retain(paused: SandboxRecord, retainMs: number | undefined): Promise<SandboxRecord | undefined> {
     if (retainMs === undefined) return paused;
-    return this.#deps.sandboxes.move(paused, 'retain', { expiresAt: this.#deps.clock.now() + retainMs });
+    return this.#deps.sandboxes.move(paused, 'setRetention', { expiresAt: this.#deps.clock.now() + retainMs });
   }
 
   /** A server of an earlier release would end a paused sandbox, because its agent does not answer. */

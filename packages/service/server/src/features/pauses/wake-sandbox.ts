@@ -8,7 +8,7 @@ import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts
 import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { PauseMoves, Waking } from './pause-moves.ts';
 
-/** Longest time for a wake, whoever waits for it. */
+/** Time limit of a wake. Each request that waits for it has its own time limit besides. */
 const WAKE_MS = 30_000;
 /** How often a wait looks whether the server that makes a move has ended. */
 const LOOK_MS = 250;

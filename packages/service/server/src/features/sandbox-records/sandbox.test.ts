@@ -45,7 +45,7 @@ describe('the facts of the statuses', () => {
     none(({ isEnded, isOver, holdsInstance, countsLive }) => isEnded && (!isOver || holdsInstance || countsLive));
     none(({ onIdle, isReady }) => onIdle === 'destroy' && !isReady);
     none(({ isLaunched, isReady, needsWake }) => isLaunched !== (isReady || needsWake));
-    none(({ isMoving, isMeteredAtRest, needsWake }) => (isMoving || isMeteredAtRest) && !needsWake);
+    none(({ isMoving, metersOnlyDisk, needsWake }) => (isMoving || metersOnlyDisk) && !needsWake);
     none(({ countsLive, countsPaused, keepsProject }) => keepsProject !== (countsLive || countsPaused));
   });
 
@@ -84,14 +84,14 @@ describe('the transitions of a sandbox', () => {
       moveOf(name).from.map((from) => `${from} -${name}-> ${moveOf(name).to ?? from}`),
     );
     assert.deepEqual(table.sort(), [
-      'paused -retain-> paused',
-      'paused -wake-> waking',
-      'pausing -rest-> paused',
-      'pausing -stay-> ready',
+      'paused -beginWake-> waking',
+      'paused -setRetention-> paused',
+      'pausing -cancelPause-> ready',
+      'pausing -finishPause-> paused',
       'pausing -takeOver-> pausing',
-      'ready -pause-> pausing',
-      'waking -rise-> ready',
-      'waking -sleepOn-> paused',
+      'ready -beginPause-> pausing',
+      'waking -cancelWake-> paused',
+      'waking -finishWake-> ready',
       'waking -takeOver-> waking',
     ]);
   });

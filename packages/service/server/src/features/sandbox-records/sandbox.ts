@@ -77,7 +77,7 @@ export interface SandboxRecord {
   readonly launchOwner: string | undefined;
   /** Decides nothing unless the status is `ready`; see `stateOf`. */
   readonly pauseState: PauseState | undefined;
-  /** One more with each move into or out of a pause. */
+  /** Incremented by each move into or out of a pause. */
   readonly pauseEpoch: number;
   /** Id of the server that pauses or wakes the sandbox. */
   readonly pauseOwner: string | undefined;
@@ -154,21 +154,21 @@ interface Move {
  */
 export const MOVES = {
   /** A server is about to freeze the instance. */
-  pause: { from: ['ready'], to: 'pausing' },
+  beginPause: { from: ['ready'], to: 'pausing' },
   /** The instance is frozen. */
-  rest: { from: ['pausing'], to: 'paused', event: 'sandbox.paused' },
+  finishPause: { from: ['pausing'], to: 'paused', event: 'sandbox.paused' },
   /** The pause was given up. */
-  stay: { from: ['pausing'], to: 'ready' },
+  cancelPause: { from: ['pausing'], to: 'ready' },
   /** A server is about to thaw the instance. */
-  wake: { from: ['paused'], to: 'waking' },
+  beginWake: { from: ['paused'], to: 'waking' },
   /** The agent answers again. */
-  rise: { from: ['waking'], to: 'ready', event: 'sandbox.resumed' },
+  finishWake: { from: ['waking'], to: 'ready', event: 'sandbox.resumed' },
   /** The wake failed. */
-  sleepOn: { from: ['waking'], to: 'paused' },
+  cancelWake: { from: ['waking'], to: 'paused' },
   /** Another server finishes what the owner has left. */
   takeOver: { from: ['pausing', 'waking'] },
   /** The end of the retention is set anew. */
-  retain: { from: ['paused'] },
+  setRetention: { from: ['paused'] },
 } as const satisfies Record<string, Move>;
 export type MoveName = keyof typeof MOVES;
 

@@ -188,7 +188,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     const writeAndCount = async (tx: Transaction) => {
       const [row] = (await write({ ...columns, ...seenOf(current) }, tx)).rows;
       const record = row && toRecord(row);
-      const isSame = record && factsOf(record).isMeteredAtRest === factsOf(current).isMeteredAtRest;
+      const isSame = record && factsOf(record).metersOnlyDisk === factsOf(current).metersOnlyDisk;
       if (record && !isSame) await this.#deps.usages.countUp(current, change.pausedAt, tx);
       return record;
     };

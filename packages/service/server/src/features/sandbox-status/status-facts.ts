@@ -34,7 +34,7 @@ export interface StatusFacts {
   /** Whether the usage of its resources is metered. */
   readonly isMetered: boolean;
   /** Whether only its disk is metered. */
-  readonly isMeteredAtRest: boolean;
+  readonly metersOnlyDisk: boolean;
   /** Whether it accepts no new work from now on. */
   readonly isOver: boolean;
   /** Whether it has ended and only its record is left. */
@@ -58,7 +58,7 @@ const LAUNCHING = {
   countsLive: true,
   countsPaused: false,
   isMetered: false,
-  isMeteredAtRest: false,
+  metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
   refusal: undefined,
@@ -76,7 +76,7 @@ const READY = {
   countsLive: true,
   countsPaused: false,
   isMetered: true,
-  isMeteredAtRest: false,
+  metersOnlyDisk: false,
   onIdle: 'destroy',
   onExpiry: 'ttl_expired',
   refusal: undefined,
@@ -103,7 +103,7 @@ const ENDED = {
   countsLive: false,
   countsPaused: false,
   isMetered: false,
-  isMeteredAtRest: false,
+  metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
 } as const;
@@ -113,7 +113,7 @@ export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
   starting: { ...SANDBOX_STATUS_FACTS.starting, ...LAUNCHING },
   ready: READY,
   pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired' },
-  paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, isMeteredAtRest: true },
+  paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, metersOnlyDisk: true },
   waking: BETWEEN,
   expiring: {
     ...SANDBOX_STATUS_FACTS.expiring,
@@ -127,7 +127,7 @@ export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
     countsLive: true,
     countsPaused: false,
     isMetered: true,
-    isMeteredAtRest: false,
+    metersOnlyDisk: false,
     onIdle: 'nothing',
     onExpiry: 'ttl_expired',
     refusal: 'sandbox_destroyed',
@@ -152,6 +152,11 @@ export function stateOf({ status, pauseState }: Stateful): RecordState {
 
 export function factsOf(record: Stateful): StatusFacts {
   return STATUS_FACTS[stateOf(record)];
+}
+
+/** Returns whether only the disk is metered, also of a sandbox whose end began while it was in this state of a pause. */
+export function metersOnlyDisk(pauseState: PauseState | undefined): boolean {
+  return pauseState !== undefined && STATUS_FACTS[pauseState].metersOnlyDisk;
 }
 
 /** Returns the states of which the fact is true. */

@@ -65,7 +65,7 @@ export class Fence {
   }
 }
 
-/** What the renewal of a lease tells, and what asks whether it failed. */
+/** The fence that a lease opens at each renewal, and by which other code finds out whether the renewals failed. */
 export type LeaseFence = Pick<Fence, 'look' | 'now' | 'renewed' | 'stop'>;
 
 /** The fence of a lease that no other server can take. */

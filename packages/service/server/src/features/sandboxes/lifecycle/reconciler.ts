@@ -53,7 +53,8 @@ export class Reconciler {
   }
 
   /**
-   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance is lost. Returns its current record.
+   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance is lost. Returns its
+   * current record.
    * Rejects when the place of the instance does not answer.
    */
   async check(id: string): Promise<SandboxRecord | undefined> {
@@ -87,8 +88,8 @@ export class Reconciler {
    * Returns whether the agent answers, in any version of its protocol. Uses a new connection, because active runs use
    * the others. Rejects when the place of the instance does not answer.
    *
-   * Unless `endsSilentSandboxes`, an agent that does not answer within `probeMs` counts as answering. Its sandbox then ends when its place reports that the instance is gone, or when its TTL is
-   * over.
+   * Unless `endsSilentSandboxes`, an agent that does not answer within `probeMs` counts as answering. Its sandbox then ends
+   * when its place reports that the instance is gone, or when its TTL is over.
    */
   async #answers(instance: Instance): Promise<boolean> {
     const { endsSilentSandboxes, probeMs = AGENT_LIMITS.probeMs } = this.#deps;

@@ -53,7 +53,7 @@ export class SetSandboxTtl {
 }
 
 /** Returns the longest TTL that a sandbox may get now. */
-export function maxTtl(current: SandboxRecord, now: number): number {
+function maxTtl(current: SandboxRecord, now: number): number {
   // An expired sandbox cannot be extended, even if the reaper has not destroyed it yet.
   if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
   const sessionLeftMs = Math.max(0, (current.sessionStartedAt ?? current.createdAt) + LIMITS.sessionMaxMs - now);

@@ -1,6 +1,6 @@
 import type { SandboxId, SandboxStatus } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
-import { notFound } from '../../../platform/base/app-error.ts';
+import { notFound, unavailable } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
 import { isSettled, type SandboxRecord, statusOf } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
@@ -31,6 +31,18 @@ export class AwaitSandbox {
   async settled(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
     if (!factsOf(record).isPending) return record;
     return this.#until(record.id, (now) => !factsOf(now).isPending, limit);
+  }
+
+  /**
+   * Returns the sandbox when it is no longer being launched. Waits until `limit` aborts.
+   *
+   * @throws AppError `unavailable` if it is still being launched then; the reason of `caller` if that aborted
+   */
+  async launched(record: SandboxRecord, limit: AbortSignal, caller: AbortSignal): Promise<SandboxRecord> {
+    const settled = await this.settled(record, limit);
+    if (!factsOf(settled).isPending) return settled;
+    caller.throwIfAborted();
+    throw unavailable('The sandbox is still being created; try again.');
   }
 
   /** Resolves when the sandbox is not paused, or when `limit` aborts. Does not wake it. */

@@ -15,7 +15,7 @@ import type { ErrorTranslator } from './error-translator.ts';
 
 export interface SandboxUseDeps {
   readonly access: Pick<SandboxAccess, 'getLive'>;
-  readonly awaitSandbox: Pick<AwaitSandbox, 'settled'>;
+  readonly awaitSandbox: Pick<AwaitSandbox, 'launched'>;
   readonly connections: Pick<AgentConnections, 'get'>;
   readonly errorTranslator: Pick<ErrorTranslator, 'translate'>;
   readonly wakeSandbox: Pick<WakeSandbox, 'awake' | 'passGate'>;
@@ -88,11 +88,7 @@ export class SandboxUse {
     );
     if (isReady(found)) return found;
     using limit = new Deadline(readyMs, signal);
-    const settled = requireLive(await awaitSandbox.settled(found, limit.signal));
-    if (factsOf(settled).isPending) {
-      signal.throwIfAborted();
-      throw unavailable('The sandbox is still being created; try again.');
-    }
+    const settled = requireLive(await awaitSandbox.launched(found, limit.signal, signal));
     if (!wakes) return requireInstance(settled);
     try {
       return requireInstance(requireLive(await this.#deps.wakeSandbox.awake(settled, limit.signal)));

@@ -58,7 +58,7 @@ export interface SandboxTable {
   launch_owner: Generated<string | null>;
   /** State of the pause; null while the sandbox is not paused. It has a meaning with the status `ready` alone. */
   pause_state: Generated<string | null>;
-  /** One more with each change of `pause_state`, which each change compares. */
+  /** Incremented by each change of `pause_state`. A change has no effect if the value is not the one that it read. */
   pause_epoch: Generated<number>;
   /** Id of the server that pauses or wakes the sandbox. */
   pause_owner: Generated<string | null>;
