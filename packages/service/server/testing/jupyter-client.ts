@@ -138,7 +138,7 @@ export class KernelChannels {
         const found = this.messages.find(fits);
         if (found) done(() => resolve(found));
       };
-      const gone = () => done(() => reject(new Error('the channels are closed')));
+      const gone = (code = 1006) => done(() => reject(new Error(`the channels are closed with the code ${code}`)));
       const done = (settle: () => void) => {
         this.#waiting.delete(look);
         this.#socket.off('close', gone);
@@ -147,6 +147,7 @@ export class KernelChannels {
       this.#waiting.add(look);
       this.#socket.on('close', gone);
       look();
+      if (this.#socket.readyState === WebSocket.CLOSED) gone();
     });
   }
 

@@ -75,6 +75,28 @@ describe('a memory guard', () => {
     assert.equal(guard.hostMayHaveKilled(), true);
   });
 
+  test('a memory guard says that the host may have killed for a second after the memory was nearly full', (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const machine = new Machine();
+    const guard = new MemoryGuard(LIMIT_BYTES, machine);
+    const lookWith = (usedBytes: number, ms: number) => {
+      now += ms;
+      machine.add(1, usedBytes);
+      guard.look();
+      return guard.hostMayHaveKilled();
+    };
+    const outcomes = [
+      lookWith(LIMIT_BYTES / 2, 10),
+      lookWith(0.7 * LIMIT_BYTES, 10),
+      lookWith(0.8 * LIMIT_BYTES, 10),
+      lookWith(0, 10),
+    ];
+    assert.deepEqual(outcomes, [false, false, true, true]);
+    for (let waited = 0; waited < 1000; waited += 50) lookWith(0, 50);
+    assert.equal(guard.hostMayHaveKilled(), false);
+  });
+
   test('a memory guard kills nothing while there is enough', () => {
     const machine = new Machine();
     machine.add(1, LIMIT_BYTES);

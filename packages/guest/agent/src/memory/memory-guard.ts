@@ -8,8 +8,10 @@ const LONGEST_PAUSE_MS = 250;
 /** Longest time for killed processes to end, and longest time for releasing their shared memory. */
 const END_MS = 500;
 const RELEASE_MS = 2000;
-/** Time after a late check during which a killed process is assumed to have been killed by the host. */
+/** Time after a late check, or one of nearly full memory, in which the host is assumed to have killed what was killed. */
 const HOST_KILL_MS = 1000;
+/** Share of the limit from which the host may kill first: it also counts what gVisor itself has allocated. */
+const NEARLY_FULL = 0.75;
 
 /** Measurements and actions that the guard uses. */
 export interface MemoryReadings {
@@ -42,7 +44,7 @@ export class MemoryGuard {
   #settling: Promise<void> | undefined;
   #kills = 0;
   #lastLook: { readonly at: number; readonly usedBytes: number } | undefined;
-  #lateAt = Number.NEGATIVE_INFINITY;
+  #mayHaveKilledAt = Number.NEGATIVE_INFINITY;
 
   constructor(limitBytes: number, readings: MemoryReadings) {
     this.#limitBytes = limitBytes;
@@ -56,10 +58,11 @@ export class MemoryGuard {
 
   /**
    * Returns whether the host may have killed a process. On a busy machine a check can be so late that programs have
-   * filled even the memory that the host grants beyond the limit. The agent cannot read the host's own count of kills.
+   * filled even the memory that the host grants beyond the limit, and that grant can be too small for gVisor's own
+   * memory. The agent cannot read the host's own count of kills.
    */
   hostMayHaveKilled(): boolean {
-    return this.#isLate() || performance.now() - this.#lateAt < HOST_KILL_MS;
+    return this.#isLate() || performance.now() - this.#mayHaveKilledAt < HOST_KILL_MS;
   }
 
   #isLate(): boolean {
@@ -104,9 +107,11 @@ export class MemoryGuard {
   }
 
   #isShort(): boolean {
-    if (this.#isLate()) this.#lateAt = performance.now();
+    const wasLate = this.#isLate();
+    const at = performance.now();
     const usedBytes = this.#readings.usedBytes();
-    this.#lastLook = { at: performance.now(), usedBytes };
+    if (wasLate || usedBytes > NEARLY_FULL * this.#limitBytes) this.#mayHaveKilledAt = performance.now();
+    this.#lastLook = { at, usedBytes };
     return usedBytes > this.#limitBytes;
   }
 
