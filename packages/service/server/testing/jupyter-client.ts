@@ -6,6 +6,9 @@ import { WebSocket } from 'ws';
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read field by field
 type Json = any;
 
+/** Longest wait for a message or a connection, in milliseconds. A test that waits longer would not say for what. */
+const LONGEST_WAIT_MS = 120_000;
+
 interface Answer {
   readonly status: number;
   readonly body: Json;
@@ -64,7 +67,7 @@ export class JupyterClient {
     });
     const url = `${this.#url.replace('http', 'ws')}/api/kernels/${kernelId}/channels?${query}`;
     const headers = inQuery ? {} : this.#headers();
-    return new WebSocket(url, protocol ? [protocol] : [], { headers });
+    return new WebSocket(url, protocol ? [protocol] : [], { headers, handshakeTimeout: LONGEST_WAIT_MS });
   }
 
   #headers(): Record<string, string> {
@@ -139,7 +142,14 @@ export class KernelChannels {
         if (found) done(() => resolve(found));
       };
       const gone = (code = 1006) => done(() => reject(new Error(`the channels are closed with the code ${code}`)));
+      const timer = setTimeout(() => {
+        const last = this.messages
+          .slice(-5)
+          .map(({ header, content }) => `${header.msg_type} ${JSON.stringify(content)}`);
+        done(() => reject(new Error(`no such message within ${LONGEST_WAIT_MS} ms; the last: ${last.join(', ')}`)));
+      }, LONGEST_WAIT_MS);
       const done = (settle: () => void) => {
+        clearTimeout(timer);
         this.#waiting.delete(look);
         this.#socket.off('close', gone);
         settle();

@@ -226,7 +226,12 @@ describe('the load balancer', { skip }, () => {
     } finally {
       areReady = true;
     }
-    await eventually(async () => !(await isRefused('/')), { because: 'the servers are ready again' });
+    const areAllBack = () =>
+      serversOf(repeated({ path: '/' })).then(
+        (names) => names.length === NAMES.length,
+        () => false,
+      );
+    await eventually(areAllBack, { because: 'all servers are ready again' });
   });
 
   it('the load balancer passes requests of a dead server to another one at once, which keeps them when that server is back', async () => {
