@@ -24,6 +24,8 @@ const CONTROLS: readonly {
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 221, violation: /executed (twice|again)/ },
   { without: 'builds before a removal', workload: 'template builds', from: 32, violation: /has lost the version/ },
+  { without: 'epoch of a move', workload: 'pauses', from: 150, violation: /recorded as paused, and executes/ },
+  { without: 'settling of a move', workload: 'pauses', from: 100, violation: /is (pausing|waking)/ },
   { without: 'removal of a content', workload: 'artifacts', from: 323, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */

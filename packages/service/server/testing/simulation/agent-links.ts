@@ -1,5 +1,5 @@
 /** The connections of one simulated server to agents. Each message takes time and may be lost. */
-import { type AgentClient, type AgentCommands, AgentError, type RunCell } from '@cloche/runtime';
+import { type AgentClient, type AgentCommands, AgentError, type InstanceName, type RunCell } from '@cloche/runtime';
 import type { Peer } from './faults.ts';
 import { runRequest } from './mechanisms.ts';
 import type { RuntimeWorld } from './simulated-runtime.ts';
@@ -12,6 +12,18 @@ export const gone = () => new AgentError('gone', 'the connection broke');
 /** Sends a request to an agent and resolves with its answer. */
 type Ask = <T>(label: string, act: () => Promise<T>, signal?: AbortSignal) => Promise<T>;
 
+/** Performs what the agent of an instance does, when the instance is not frozen. */
+type WhenThawed = <T>(act: () => T | Promise<T>) => Promise<T>;
+
+/** The connection of a server to one agent. */
+interface AgentLink {
+  readonly sandboxId: string;
+  /** The sandbox and its generation. */
+  readonly name: string;
+  readonly ask: Ask;
+  readonly whenThawed: WhenThawed;
+}
+
 export class AgentLinks {
   readonly #peer: Peer;
   readonly #world: RuntimeWorld;
@@ -22,19 +34,25 @@ export class AgentLinks {
     this.#world = world;
   }
 
-  /** @param name the sandbox and its generation */
-  client(inner: AgentClient, sandboxId: string, name: string): AgentClient {
-    const { seams, without } = this.#world;
-    const ask: Ask = (label, act, signal) =>
-      seams.call(this.#peer, 'agent', `${label} ${name}`, act, { lost: gone, signal });
+  client(inner: AgentClient, { sandboxId, generation }: InstanceName): AgentClient {
+    const { seams, frozen, without } = this.#world;
+    const name = `${sandboxId}/${generation}`;
+    const whenThawed: WhenThawed = (act) => frozen.whenThawed({ sandboxId, generation }, act);
+    const ask: Ask = (label, act, signal) => {
+      return seams.call(this.#peer, 'agent', `${label} ${name}`, () => whenThawed(act), { lost: gone, signal });
+    };
     const client: Partial<AgentClient> = {
       isRunning: (signal) => ask('is running', () => inner.isRunning(signal), signal),
       setEnvironment: (env, signal) => ask('environment', () => inner.setEnvironment(env, signal), signal),
       openContext: (id, request, signal) => ask(`open ${id}`, () => inner.openContext(id, request, signal), signal),
       closeContext: (id, signal) => ask(`close ${id}`, () => inner.closeContext(id, signal), signal),
       run: (id, cell: RunCell, signal) =>
-        this.#stream(`${cell.runId} ${name}`, signal, (own) => inner.run(id, runRequest(cell, without), own)),
-      commands: this.#commands(inner.commands, sandboxId, name, ask),
+        this.#stream(`${cell.runId} ${name}`, signal, whenThawed, (own) =>
+          inner.run(id, runRequest(cell, without), own),
+        ),
+      pause: (token, request, signal) => ask('pause', () => inner.pause(token, request, signal), signal),
+      resume: (token, woken, signal) => ask('resume', () => inner.resume(token, woken, signal), signal),
+      commands: this.#commands(inner.commands, { sandboxId, name, ask, whenThawed }),
       close: () => inner.close(),
     };
     // Sound: a simulation calls nothing else; a missing method would throw.
@@ -46,7 +64,7 @@ export class AgentLinks {
     for (const close of [...this.#streams]) close();
   }
 
-  #commands(inner: AgentCommands, sandboxId: string, name: string, ask: Ask): AgentCommands {
+  #commands(inner: AgentCommands, { sandboxId, name, ask, whenThawed }: AgentLink): AgentCommands {
     const start: AgentCommands['start'] = (id, request, signal) => {
       // Sound: every agent of a simulation is a fake one.
       const agent = inner as AgentCommands & { readonly started: number };
@@ -61,7 +79,8 @@ export class AgentLinks {
       end: (id, signal) => ask(`end ${id}`, () => inner.end(id, signal), signal),
       result: (id, signal, memory) => ask(`result ${id}`, () => inner.result(id, signal, memory), signal),
       kill: (id, sent, signal) => ask(`kill ${id}`, () => inner.kill(id, sent, signal), signal),
-      follow: (id, afterSeq, signal) => this.#stream(`${id} ${name}`, signal, (own) => inner.follow(id, afterSeq, own)),
+      follow: (id, afterSeq, signal) =>
+        this.#stream(`${id} ${name}`, signal, whenThawed, (own) => inner.follow(id, afterSeq, own)),
     };
     // Sound: a simulation calls nothing else; a missing method would throw.
     return commands as AgentCommands;
@@ -70,6 +89,7 @@ export class AgentLinks {
   async *#stream<Event>(
     name: string,
     signal: AbortSignal,
+    whenThawed: WhenThawed,
     open: (signal: AbortSignal) => AsyncIterable<Event>,
   ): AsyncGenerator<Event, void> {
     const { time, seams } = this.#world;
@@ -85,7 +105,7 @@ export class AgentLinks {
     const onLost = () => closeIn(time.random.next() * KEEP_ALIVE_MS);
     this.#streams.add(close);
     const ask = <T>(label: string, act: () => Promise<T>) =>
-      seams.call(this.#peer, 'agent', `${label} ${name}`, act, { lost: gone, signal, onLost });
+      seams.call(this.#peer, 'agent', `${label} ${name}`, () => whenThawed(act), { lost: gone, signal, onLost });
     try {
       let next = await ask('run', () => {
         events = open(connection.signal)[Symbol.asyncIterator]();

@@ -23,7 +23,8 @@ const RATES: FaultRates = {
 /** Most faults of a seed: more of them only hide each other. */
 const MOST_FAULTS = 6;
 /** Where a request, a launch or an end is under way. Most other events only look for work. */
-const DELICATE = /idempotency_records|code_contexts|^run|\brun_|launch|begin|commit|update sandboxes|"run |content /;
+const DELICATE =
+  /idempotency_records|code_contexts|^run|\brun_|launch|begin|commit|update sandboxes|"run |content |freeze|thaw/;
 /** How much likelier faults are there. */
 const DELICATE_FACTOR = 10;
 

@@ -69,7 +69,8 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
   const judgeQuota = () => {
     // A sandbox that failed takes room again while it is deleted.
     const [row] = database.read(
-      `select count(*) as live from sandboxes where status in ${OCCUPYING} and failure_reason is null`,
+      `select count(*) as live from sandboxes
+       where status in ${OCCUPYING} and failure_reason is null and coalesce(pause_state, '') <> 'paused'`,
     );
     if (Number(row?.live) > MOST_SANDBOXES) violate(`${row?.live} sandboxes live, ${MOST_SANDBOXES} may`);
   };

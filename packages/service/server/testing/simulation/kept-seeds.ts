@@ -61,6 +61,11 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       fault: 'a server that had stood still replaced the key that another one had created for the same request',
     },
     {
+      seed: 65,
+      workload: 'pauses',
+      fault: 'a pause was undone in the instance alone when the answer to its last commit was lost',
+    },
+    {
       seed: 4_000_383,
       workload: 'template builds',
       fault: 'a server that had stood still after its claim destroyed the sandbox of the server that had the build now',

@@ -2,6 +2,7 @@
 
 import type { RunCell } from '@cloche/runtime';
 import { ContentRemovals } from '../../src/features/artifacts/content-removals.ts';
+import { PauseMoves } from '../../src/features/pauses/pause-moves.ts';
 import { KeyCaches } from '../../src/platform/keys/key-caches.ts';
 import { replace } from './replace.ts';
 
@@ -22,6 +23,10 @@ export const MECHANISMS = [
   'transactions',
   /** The end of an idle sandbox is written only if the sandbox is as it was read. */
   'status of a transition',
+  /** A move into or out of a pause is written only if the record is as it was read. */
+  'epoch of a move',
+  /** A server finishes the move of one that has ended, or gives it up. */
+  'settling of a move',
   /** A revocation is answered when no server uses what it remembers of the key. */
   'answer of a revocation',
   /** A server works on a workspace run, a build or a webhook only while it has claimed the row. */
@@ -56,6 +61,10 @@ const REWRITES: Partial<Record<Mechanism, readonly [RegExp, string]>> = {
     '$1 and 0 limit',
   ],
   'first ending of a command': [/^(update "commands" set "status" = .*)"status" = \?/, '$1("status" = ? or 1)'],
+  'epoch of a move': [
+    /^(update "sandboxes" set .*"pause_epoch" = "pause_epoch" \+ .*)"pause_epoch" = \?/,
+    '$1("pause_epoch" = ? or 1)',
+  ],
   'status of a transition': [
     /^(update "sandboxes" set "status" = .*"generation" = \? and )"status" = \?/,
     '$1("status" = ? or 1)',
@@ -82,6 +91,7 @@ export function withoutChecks(without: ReadonlySet<Mechanism>): Disposable {
   const undo: (() => void)[] = [];
   if (without.has('answer of a revocation'))
     undo.push(replace(KeyCaches.prototype, { outdate: async () => undefined }));
+  if (without.has('settling of a move')) undo.push(replace(PauseMoves.prototype, { settle: async () => false }));
   if (without.has('removal of a content'))
     undo.push(replace(ContentRemovals.prototype, { isUnderWay: async () => false }));
   return {

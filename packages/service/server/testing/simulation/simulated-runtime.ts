@@ -15,6 +15,7 @@ import {
 import type { FakeRuntimeDriver } from '@cloche/testkit';
 import { AgentLinks, gone } from './agent-links.ts';
 import type { Peer } from './faults.ts';
+import type { FrozenAgents } from './frozen-agents.ts';
 import type { Mechanism } from './mechanisms.ts';
 import type { Seams } from './seams.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -23,6 +24,7 @@ export interface RuntimeWorld {
   /** Mechanisms that are switched off. */
   readonly without: ReadonlySet<Mechanism>;
   readonly runtime: FakeRuntimeDriver;
+  readonly frozen: FrozenAgents;
   readonly seams: Seams;
   readonly time: VirtualTime;
   /** Called when a server asks the runtime to stop an instance, before it does. */
@@ -43,7 +45,7 @@ const unreachable = () => new LaunchError('unreachable', 'the host does not answ
 
 /** Returns the runtime for `peer`. What no simulation uses yet is refused. */
 export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
-  const { runtime, seams, time, beforeStop, launched, without } = world;
+  const { runtime, frozen, seams, time, beforeStop, launched, without } = world;
   const ask = <T>(label: string, act: () => Promise<T>, signal?: AbortSignal) =>
     seams.call(peer, 'host', label, act, { lost: unreachable, signal });
   const agents = new AgentLinks(peer, world);
@@ -68,8 +70,15 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
           await runtime.stop(id, other.generation);
         }
         beforeStop(id, generation);
-        return runtime.stop(id, generation);
+        const use = await runtime.stop(id, generation);
+        frozen.look();
+        return use;
       }),
+    freezing: {
+      freeze: (name, signal) =>
+        ask(`freeze ${name.sandboxId}/${name.generation}`, () => frozen.freeze(name, signal), signal),
+      thaw: (name, signal) => ask(`thaw ${name.sandboxId}/${name.generation}`, () => frozen.thaw(name, signal), signal),
+    },
     find: (instance: Instance, signal: AbortSignal) =>
       ask(`find ${instance.sandboxId}/${instance.generation}`, () => runtime.find(instance), signal),
     list: (): Promise<readonly PlaceListing[]> =>
@@ -96,7 +105,7 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
         // Servers and agents share a host: a connection to a socket of a living process is not lost on its way.
         isCertain: true,
       });
-      return agents.client(inner, instance.sandboxId, `${instance.sandboxId}/${instance.generation}`);
+      return agents.client(inner, instance);
     },
   };
   // Sound: a simulation calls nothing else; a missing method would throw.

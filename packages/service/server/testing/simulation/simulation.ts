@@ -3,6 +3,7 @@ import { setImmediate as realTurn } from 'node:timers/promises';
 import { FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { Clients } from './clients.ts';
 import { type Fault, Faults } from './faults.ts';
+import { FrozenAgents } from './frozen-agents.ts';
 import { watchInvariants } from './invariants.ts';
 import { type Mechanism, withoutChecks } from './mechanisms.ts';
 import { NotificationBus } from './notification-bus.ts';
@@ -63,7 +64,7 @@ export async function simulate({ seed, image, only, trace, ...options }: SeedOpt
   const seams = new Seams(time, faults);
   const database = new SharedDatabase(image, time);
   const runtime = new FakeRuntimeDriver();
-  const parts = { database, seams, time, runtime, without };
+  const parts = { database, seams, time, runtime, frozen: new FrozenAgents(runtime), without };
   const openWorkload = (violate: (what: string) => void) => WORKLOADS[workload]({ ...parts, violate });
   const invariants = watchInvariants({ ...parts, openWorkload });
   database.onCommitted = invariants.committed;

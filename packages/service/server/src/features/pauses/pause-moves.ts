@@ -111,7 +111,7 @@ export class PauseMoves {
   async #finishPause(own: SandboxRecord): Promise<void> {
     const { sandboxes, freezer, retentionMs, clock } = this.#deps;
     try {
-      if (!(await freezer.isFrozen(own))) return await this.#giveUp(own);
+      if (!(await freezer.isFrozen(own))) return await this.#undo(own, 'cancelPause');
     } catch (error) {
       throw this.#explained(own, error);
     }
@@ -125,7 +125,7 @@ export class PauseMoves {
     if (ready.pauseToken === undefined) return;
     await underWay.perform(ready.id, async () => {
       const own = await sandboxes.move(ready, 'beginPause', { owner: servers.own });
-      if (own) await this.#giveUp(own);
+      if (own) await this.#undo(own, 'cancelPause');
     });
   }
 
@@ -149,20 +149,20 @@ export class PauseMoves {
     try {
       busy = await freezer.freeze(begun, { force });
     } catch (error) {
-      await this.#giveUp(begun);
+      await this.#undo(begun, 'cancelPause');
       throw this.#explained(begun, error);
     }
     if (busy) {
-      await this.#giveUp(begun);
+      await this.#undo(begun, 'cancelPause');
       throw stillRunning(begun, busy.running);
     }
     const pausedAt = clock.now();
     try {
       const paused = await sandboxes.move(begun, 'finishPause', { pausedAt, expiresAt: pausedAt + retainMs }, call);
-      if (!paused) await this.#thawUnlessPaused(begun.id);
+      if (!paused) await this.#align(begun.id);
       return paused;
     } catch (error) {
-      await this.#giveUp(begun);
+      await this.#undo(begun, 'cancelPause');
       throw error;
     }
   }
@@ -175,11 +175,11 @@ export class PauseMoves {
       const awake = await sandboxes.move(begun, 'finishWake', { resumed }, call);
       // The idle timeout counts from the wake.
       if (awake) executions.touch(begun.id);
+      else await this.#align(begun.id);
       return awake;
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
-      await freezer.freezeAgain(begun).catch(() => undefined);
-      await sandboxes.move(begun, 'cancelWake');
+      await this.#undo(begun, 'cancelWake');
       checkOn(begun.id);
       throw this.#explained(begun, error);
     }
@@ -195,26 +195,42 @@ export class PauseMoves {
     }
   }
 
-  /** Undoes a pause. If that fails, the record stays as it is, and a later pass settles it. */
-  async #giveUp(begun: SandboxRecord): Promise<void> {
-    const { sandboxes, freezer, log } = this.#deps;
+  /** Gives a move up: changes the instance back, and then the record. What fails is left to a later pass. */
+  async #undo(begun: SandboxRecord, cancel: 'cancelPause' | 'cancelWake'): Promise<void> {
+    const { sandboxes, servers, log } = this.#deps;
     try {
-      await freezer.thaw(begun);
+      // From now on no statement of this move takes effect that the database has got and not answered.
+      const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
+      if (own && !(await this.#changeBack(own, cancel))) return;
+      if (!own || !(await sandboxes.move(own, cancel))) await this.#align(begun.id);
     } catch (error) {
-      log.warn({ err: error, sandboxId: begun.id }, 'a pause that was given up could not be undone yet');
-      if (await freezer.isFrozen(begun).catch(() => true)) return;
+      log.warn({ err: error, sandboxId: begun.id }, 'a pause or wake that was given up could not be undone yet');
     }
-    await sandboxes.move(begun, 'cancelPause');
   }
 
-  /** Undoes a freeze whose record was taken over, unless another server has paused the sandbox or it is ending. */
-  async #thawUnlessPaused(id: SandboxId): Promise<void> {
+  /** Returns false if the record must stay as it is, because the instance is still frozen. */
+  async #changeBack(own: SandboxRecord, cancel: 'cancelPause' | 'cancelWake'): Promise<boolean> {
+    const { freezer, log } = this.#deps;
+    try {
+      await (cancel === 'cancelPause' ? freezer.thaw(own) : freezer.freezeAgain(own));
+      return true;
+    } catch (error) {
+      log.warn({ err: error, sandboxId: own.id }, 'an instance could not be changed back');
+      return cancel === 'cancelWake' || !(await freezer.isFrozen(own).catch(() => true));
+    }
+  }
+
+  /** Freezes or thaws an instance as its record says, after another server has taken a move of this one over. */
+  async #align(id: SandboxId): Promise<void> {
     const { sandboxes, freezer, log } = this.#deps;
-    const now = await sandboxes.find(id);
-    if (!now || stateOf(now) !== 'ready') return;
-    await freezer.thaw(now).catch((error) => {
-      log.warn({ err: error, sandboxId: id }, 'a late freeze could not be undone yet');
-    });
+    for (let record = await sandboxes.find(id), epoch: number | undefined; record?.pauseEpoch !== epoch; ) {
+      const state = record && stateOf(record);
+      if (!record || (state !== 'paused' && state !== 'ready')) return;
+      const act = state === 'paused' ? freezer.freezeAgain(record) : freezer.thaw(record);
+      await act.catch((error) => log.warn({ err: error, sandboxId: id }, 'an instance could not be aligned yet'));
+      epoch = record.pauseEpoch;
+      record = await sandboxes.find(id);
+    }
   }
 
   #explained(sandbox: SandboxRecord, error: unknown): unknown {

@@ -4,6 +4,7 @@ import { openApiKeys } from './api-keys.ts';
 import { openArtifacts } from './artifacts.ts';
 import { openCodeRuns } from './code-runs.ts';
 import { openCommands } from './commands.ts';
+import { openPauses } from './pauses.ts';
 import { openTemplateBuilds } from './template-builds.ts';
 import { openWebhooks } from './webhooks.ts';
 import { openWorkspaceRuns } from './workspace-runs.ts';
@@ -11,6 +12,7 @@ import { openWorkspaceRuns } from './workspace-runs.ts';
 export const WORKLOADS = {
   'code runs': openCodeRuns,
   commands: openCommands,
+  pauses: openPauses,
   'workspace runs': openWorkspaceRuns,
   'template builds': openTemplateBuilds,
   webhooks: openWebhooks,
@@ -25,7 +27,7 @@ export function isWorkload(name: string): name is WorkloadName {
 }
 
 /** Workloads that seeds take in turns; the others run by their names. */
-const IN_TURNS = ['code runs', 'commands'] as const satisfies readonly WorkloadName[];
+const IN_TURNS = ['code runs', 'commands', 'pauses'] as const satisfies readonly WorkloadName[];
 
 export function workloadOf(seed: number): WorkloadName {
   return IN_TURNS[seed % IN_TURNS.length] ?? IN_TURNS[0];
