@@ -124,3 +124,18 @@ for (const [language, open] of Object.entries(KERNELS)) {
     });
   });
 }
+
+describe('a context that cannot be moved', () => {
+  for (const [name, status] of Object.entries({
+    KernelDiedError: 503,
+    OutOfMemoryError: 503,
+    FileNotFoundError: 400,
+  })) {
+    it(`a context whose move ends with ${name} is refused with ${status}`, async () => {
+      const cloche = { call: async () => ({ run: { error: { name, message: 'It did not work.' } } }) };
+      // Sound: a move uses nothing else of a session.
+      const session = { cloche, sandboxId: 'sbx_1' } as unknown as BoxSession;
+      await assert.rejects(moveOnce(session, { language: 'python' }, '/data'), { status });
+    });
+  }
+});

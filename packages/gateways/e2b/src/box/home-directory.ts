@@ -1,4 +1,4 @@
-import type { Language } from '@cloche/contract';
+import { type Language, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
 import { type BoxSession, pathOf } from './box-session.ts';
 import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
@@ -7,6 +7,8 @@ import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
 const REMEMBERED = 10_000;
 /** Mark that a kernel has in its process once it was moved. A new kernel does not have it. */
 const MARK = '_cloche_e2b_moved';
+/** Errors of the service, which say nothing about the directory. */
+const FAILURES: ReadonlySet<string> = new Set(SERVICE_ERROR_NAMES);
 /** Begins the message of an error that a directory may not be entered, in Python and in JavaScript. */
 const CLOSED = /^(\[Errno 13\]|EACCES)/;
 
@@ -36,7 +38,7 @@ export class HomeDirectory {
  * Moves a kernel to its first directory, or to the user's home if the user may not enter that. Has no effect on a kernel
  * that was moved before: its code may have entered another directory since.
  *
- * @throws GatewayError 400 if the directory cannot be entered.
+ * @throws GatewayError 400 if the directory cannot be entered; 503 if the kernel ended before it tried.
  */
 export async function moveOnce(
   session: BoxSession,
@@ -52,7 +54,10 @@ export async function moveOnce(
   const isClosed = run.error && CLOSED.test(run.error.message);
   // E2B's code runs as root, and enters what Cloche's may not.
   if (isClosed && directory !== pathOf('', 'user')) return moveOnce(session, target, pathOf('', 'user'));
-  if (run.error) throw new GatewayError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
+  if (!run.error) return;
+  const { name, message } = run.error;
+  if (FAILURES.has(name)) throw new GatewayError(503, `${name}: ${message} Try again.`, { 'retry-after': '1' });
+  throw new GatewayError(400, `The directory ${directory} cannot be entered: ${message}`);
 }
 
 /**
