@@ -115,8 +115,15 @@ export { type ListQuotasOptions, Quotas } from './quotas.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 export type { RunWorkspaceOptions, StartWorkspaceOptions } from './run-workspace.ts';
-export { type MetricsOptions, type PauseOptions, type ResumeOptions, Sandbox, type SandboxInfo } from './sandbox.ts';
-export { type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
+export {
+  type MetricsOptions,
+  type PauseOptions,
+  type ResumeOptions,
+  Sandbox,
+  type SandboxInfo,
+  type UpdateSandboxOptions,
+} from './sandbox.ts';
+export { type ByNameOptions, type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { type CreateSecretOptions, Secrets, type UpdateSecretOptions } from './secrets.ts';
 export { Templates } from './templates.ts';
 export { type ListUsageOptions, Usage } from './usage.ts';

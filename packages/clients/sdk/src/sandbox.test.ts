@@ -62,6 +62,24 @@ describe('a sandbox', () => {
     assert.equal(listing.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.team=blue');
   });
 
+  it('a sandbox is found by its name or created, and gets a name and labels', async () => {
+    const { server, sandbox } = await scriptedSandbox(() => json(200, { sandbox: sampleSandbox(), created: true }));
+    await using _ = server;
+    const cloche = new Cloche({ url: server.url, apiKey: 'clk_test' });
+    const named = await cloche.sandboxes.getOrCreate('web', { template: 'node' });
+    assert.deepEqual([named.sandbox.id, named.created], ['sbx_1', true]);
+    assert.equal((await cloche.sandboxes.getByName('web', { projectId: 'prj_1' })).id, 'sbx_1');
+    assert.equal(await sandbox.update({ name: null, metadata: { team: 'blue' } }), sandbox);
+    assert.deepEqual(
+      server.requests.slice(-3).map(({ method, path, body }) => [method, path, body]),
+      [
+        ['PUT', '/v1/sandboxes/by-name/web', { template: 'node' }],
+        ['GET', '/v1/sandboxes/by-name/web?projectId=prj_1', undefined],
+        ['PATCH', '/v1/sandboxes/sbx_1', { name: null, metadata: { team: 'blue' } }],
+      ],
+    );
+  });
+
   it('a sandbox is paused and resumed, with what the caller gives alone, and says what it became', async () => {
     const at = '2026-01-01T00:00:00.000Z';
     const paused = { at, by: 'request', memory: 'kept', place: 'memory' } as const;

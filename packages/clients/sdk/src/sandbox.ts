@@ -14,6 +14,13 @@ import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-
 
 export type { Sandbox as SandboxInfo } from '@cloche/contract';
 
+export interface UpdateSandboxOptions extends CallOptions {
+  /** `null` removes the name. */
+  name?: string | null | undefined;
+  /** Replaces all labels. */
+  metadata?: Record<string, string> | undefined;
+}
+
 export interface PauseOptions extends CallOptions {
   /** Ends code runs and waited commands in progress first. */
   force?: boolean | undefined;
@@ -93,6 +100,15 @@ export class Sandbox {
    */
   async usage(options: CallOptions = {}): Promise<SandboxUsage> {
     return (await this.#client.call('getSandboxUsage', { ...options, params: this.#params })).usage;
+  }
+
+  /**
+   * Sets the given fields. Does not wake the sandbox.
+   * @throws {ClocheError} `conflict` if another sandbox of the project has the name.
+   */
+  async update({ name, metadata, ...options }: UpdateSandboxOptions): Promise<this> {
+    const body = { ...(name !== undefined && { name }), ...(metadata && { metadata }) };
+    return this.#take(await this.#client.call('updateSandbox', { ...options, params: this.#params, body }));
   }
 
   /** Sets the lifetime: the sandbox expires `ttlMs` from now, which must be later than its current expiry. */

@@ -1,6 +1,7 @@
 import type {
   CreateSandboxBody,
   CurrentSandboxMetrics,
+  GetOrCreateSandboxBody,
   Operations,
   QueryOf,
   SandboxId,
@@ -19,6 +20,12 @@ export interface ListSandboxesOptions extends SelectionOptions {
   paused?: boolean | undefined;
   /** `historical` also lists destroyed and failed sandboxes. */
   include?: 'historical' | undefined;
+  name?: string | undefined;
+}
+
+export interface ByNameOptions extends CallOptions {
+  /** Default: the default project of the organization. */
+  projectId?: string | undefined;
 }
 
 export interface ListMetricsOptions extends CallOptions {
@@ -41,10 +48,31 @@ export class Sandboxes {
     return new Sandbox(this.#client, sandbox);
   }
 
+  /**
+   * Returns the sandbox that has the name, as it is, or creates it with the body. `created` says which.
+   * @throws {ClocheError} `conflict` if there is one that differs from the body: `details.differs` names the fields.
+   */
+  async getOrCreate(
+    name: string,
+    body: GetOrCreateSandboxBody = {},
+    options: CallOptions = {},
+  ): Promise<{ sandbox: Sandbox; created: boolean }> {
+    const request = { ...options, params: { name }, body };
+    const { sandbox, created } = await this.#client.call('getOrCreateSandbox', request);
+    return { sandbox: new Sandbox(this.#client, sandbox), created };
+  }
+
+  /** Returns the sandbox that has the name and has not ended. @throws {ClocheError} `not_found`. */
+  async getByName(name: string, { projectId, ...options }: ByNameOptions = {}): Promise<Sandbox> {
+    const query = projectId === undefined ? {} : { projectId };
+    const { sandbox } = await this.#client.call('getSandboxByName', { ...options, params: { name }, query });
+    return new Sandbox(this.#client, sandbox);
+  }
+
   /** Lists sandboxes, newest first. By default, destroyed and failed ones are left out. */
   list(options: ListSandboxesOptions = {}): PagedList<Sandbox> {
-    const { metadata, projectId, status, paused, include, ...call } = options;
-    const query = { projectId, status, paused, include, ...labelQuery(metadata) };
+    const { metadata, projectId, status, paused, include, name, ...call } = options;
+    const query = { projectId, status, paused, include, name, ...labelQuery(metadata) };
     return pagedList(this.#client, 'listSandboxes', { ...call, query }, (info) => new Sandbox(this.#client, info));
   }
 

@@ -12,6 +12,7 @@ import type { Answer, Tenants } from './tenants.ts';
 type ResourceId =
   | 'projectId'
   | 'sandboxId'
+  | 'name'
   | 'contextId'
   | 'commandId'
   | 'artifactId'
@@ -60,6 +61,9 @@ const url = 'https://localhost/';
 
 export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
   createSandbox: changes(({ projectId }) => ({ projectId })),
+  // There is one then.
+  getOrCreateSandbox: once(({ projectId }) => ({ projectId })),
+  updateSandbox: changes(() => ({ metadata: { team: 'x' } })),
   setSandboxTtl: changes(() => ({ ttlMs: 7_200_000 })),
   extendSandbox: changes(() => ({ ttlMs: 7_200_000 })),
   pauseSandbox: once(),
@@ -156,6 +160,7 @@ export async function createResources({ call, createProject, createSandbox }: Te
   const ids: ResourceIds & Record<string, string> = { projectId };
   const makers: Record<Exclude<ResourceId, 'projectId'>, () => Promise<string>> = {
     sandboxId: () => createSandbox(key, { projectId }),
+    name: async () => 'audited',
     contextId: async () => (await create(`${sandbox()}/code/contexts`, { language: 'python' })).context.id,
     commandId: async () =>
       (await create(`${sandbox()}/commands`, { command: ['bash', 'hang'], background: true })).command.id,

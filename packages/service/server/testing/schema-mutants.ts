@@ -19,7 +19,9 @@ export function mutantsOf(schema: Schema, good: unknown, resolve: (schema: Schem
   const [type] = [types].flat();
   switch (type) {
     case 'string':
-      return mutantsOfText({ ...keywords, ...(anyOf === undefined ? {} : { format: anyOf }) });
+      return mutantsOfText({ ...keywords, ...(anyOf === undefined ? {} : { format: anyOf }) }).filter(
+        ({ what }) => what !== 'null' || ![types].flat().includes('null'),
+      );
     case 'integer':
     case 'number':
       return mutantsOfNumber(keywords, type === 'integer');

@@ -9,6 +9,8 @@ import { EMPTY_ARCHIVE, EMPTY_TAR } from './archives.ts';
 export interface Ids {
   readonly projectId: string;
   readonly sandboxId: string;
+  /** Name of the sandbox. */
+  readonly name: string;
   readonly contextId: string;
   readonly commandId: string;
   readonly artifactId: string;
@@ -106,6 +108,9 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
     }),
     naming(({ template }) => ({ body: { template } }), { title: 'by its template', outside: 'as_unknown' }),
   ],
+  getOrCreateSandbox: [naming(({ projectId }) => ({ body: { projectId } }), { title: 'by its path, in its project' })],
+  getSandboxByName: [naming(({ projectId }) => ({ query: { projectId } }), { title: 'by its path, in its project' })],
+  updateSandbox: byPath({ body: { metadata: { team: 'x' } } }),
   listSandboxes: [lists('sandboxId', { include: 'historical' }), byProject],
   getSandbox: byPath(),
   setSandboxTtl: byPath({ body: { ttlMs: 10_800_000 } }),

@@ -141,12 +141,15 @@ export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempote
 export const operations = /* @__PURE__ */ Object.fromEntries(
   `createSandbox POST sandboxes optional
 extendSandbox POST sandboxes/{sandboxId}/extend required
+getOrCreateSandbox PUT sandboxes/by-name/{name} optional
 getSandbox GET sandboxes/{sandboxId} none
+getSandboxByName GET sandboxes/by-name/{name} none
 killSandbox DELETE sandboxes/{sandboxId} none
 listSandboxes GET sandboxes none
 pauseSandbox POST sandboxes/{sandboxId}/pause optional
 resumeSandbox POST sandboxes/{sandboxId}/resume optional
 setSandboxTtl POST sandboxes/{sandboxId}/ttl required
+updateSandbox PATCH sandboxes/{sandboxId} none
 getSandboxMetrics GET sandboxes/{sandboxId}/metrics none
 listSandboxMetrics GET sandbox-metrics none
 createContext POST sandboxes/{sandboxId}/code/contexts required

@@ -149,6 +149,12 @@ export const ERRORS = {
       running: Type.Optional(
         Type.Integer({ minimum: 1, description: 'Code runs and waited commands of the sandbox that are in progress.' }),
       ),
+      sandboxId: Type.Optional(Type.String({ description: 'The sandbox that has the name.' })),
+      differs: Type.Optional(
+        Type.Array(Type.String(), {
+          description: 'Fields of the body that the sandbox with the name differs in, such as `networkPolicy`.',
+        }),
+      ),
       reason: Type.Optional(
         oneOf(['memory_unsupported'], '`memory_unsupported`: the memory of the sandbox cannot be kept.'),
       ),

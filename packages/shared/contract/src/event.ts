@@ -18,6 +18,7 @@ const SANDBOX_EVENTS = [
   'sandbox.created',
   'sandbox.ready',
   'sandbox.extended',
+  'sandbox.updated',
   'sandbox.paused',
   'sandbox.resumed',
   'sandbox.destroyed',
@@ -84,7 +85,7 @@ export const ResourceEvent = Type.Union(
     eventOf(
       SANDBOX_EVENTS,
       { sandbox: Sandbox },
-      '`sandbox.extended`: its lifetime was set anew. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
+      '`sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
     ),
     eventOf(
       ARTIFACT_EVENTS,

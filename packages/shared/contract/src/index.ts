@@ -27,6 +27,8 @@ export * from './project.ts';
 export * from './quota.ts';
 export * from './readiness.ts';
 export * from './sandbox.ts';
+export * from './sandbox-name.ts';
+export * from './sandbox-requests.ts';
 export * from './scopes.ts';
 export * from './secret.ts';
 export * from './tags.ts';

@@ -11,6 +11,8 @@ export const LIMITS = {
   wakeWaitersPerSandbox: 256,
   wakeWaiters: 4_096,
 
+  sandboxNameLength: 63,
+
   metadataKeys: 16,
   metadataKeyLength: 64,
   metadataValueLength: 512,

@@ -110,7 +110,7 @@ const CREATING: readonly number[] = [201, 202];
 
 /** Returns whether `operation` keeps more than before, so that it is refused when the disk of the service is short. */
 export function takesSpace({ method, upload, response }: Operation): boolean {
-  return upload !== undefined || (method === 'POST' && CREATING.includes(response.status));
+  return upload !== undefined || method === 'PUT' || (method === 'POST' && CREATING.includes(response.status));
 }
 
 type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;

@@ -10,6 +10,7 @@ import {
 import { DEFAULT_TEMPLATE, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
+import { UniqueName } from './sandbox-name.ts';
 import { documented, NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
@@ -98,6 +99,9 @@ export const Sandbox = Type.Object(
     id: SandboxIdSchema,
     orgId: OrgIdSchema,
     projectId: ProjectIdSchema,
+    name: Type.Optional(
+      Type.String({ description: 'Its name, which no other sandbox of the project has that has not ended.' }),
+    ),
     status: oneOf(
       SANDBOX_STATUSES,
       '`creating`: the request was accepted. `starting`: the instance was launched. `ready`: it accepts work and has not ' +
@@ -143,7 +147,7 @@ export const Sandbox = Type.Object(
       ),
     ),
     sessionStartedAt: timestamp('When the session began: at the last wake, or at creation.'),
-    metadata: Type.Record(Type.String(), Type.String(), { description: 'The labels that were set at creation.' }),
+    metadata: Type.Record(Type.String(), Type.String(), { description: 'Its labels.' }),
     networkPolicy: NetworkPolicy,
     resources: Type.Required(Resources),
     createdAt: Timestamp,
@@ -207,6 +211,7 @@ export const CreateSandboxBody = Type.Object(
     ),
     resources: Type.Optional(Resources),
     networkPolicy: Type.Optional(NetworkPolicy),
+    name: Type.Optional(UniqueName),
   },
   {
     $id: 'CreateSandbox',

@@ -73,7 +73,7 @@ EVENTS = {
     "streamWorkspaceRunEvents": ("exit", models.WorkspaceRunExitEvent),
 }
 BODY: dict[str, Any] = {name: example(kind) for name, kind in SINGLE.items()}
-BODY |= {"data": [], "hasMore": False, "nextSeq": 1}
+BODY |= {"data": [], "hasMore": False, "nextSeq": 1, "created": True}
 
 
 class Recorder:
@@ -122,9 +122,11 @@ def calls(client: Cloche) -> list[Callable[[], Any]]:
     return [
         lambda: client.sandboxes.create(env={"A": "b"}),
         lambda: client.sandboxes.list(status="ready"),
+        lambda: (client.sandboxes.get_or_create("web"), client.sandboxes.get_by_name("web")),
         lambda: client.sandboxes.metrics(),
         lambda: (
             sandbox.set_ttl(1),
+            sandbox.update(name=""),
             sandbox.pause(),
             sandbox.resume(),
             sandbox.kill(),

@@ -27,10 +27,12 @@ import { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.
 import { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import { ForgetEnded } from '../features/sandboxes/lifecycle/forget-ended.ts';
 import { LaunchSandbox } from '../features/sandboxes/lifecycle/launch-sandbox.ts';
+import { NamedSandboxes } from '../features/sandboxes/lifecycle/named-sandboxes.ts';
 import { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
 import { Reconciler } from '../features/sandboxes/lifecycle/reconciler.ts';
 import { SandboxMetrics } from '../features/sandboxes/lifecycle/sandbox-metrics.ts';
 import { SetSandboxTtl } from '../features/sandboxes/lifecycle/set-sandbox-ttl.ts';
+import { UpdateSandbox } from '../features/sandboxes/lifecycle/update-sandbox.ts';
 import { AwaitSandbox } from '../features/sandboxes/use/await-sandbox.ts';
 import { ErrorTranslator } from '../features/sandboxes/use/error-translator.ts';
 import { SandboxUse } from '../features/sandboxes/use/sandbox-use.ts';
@@ -198,6 +200,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ids,
     settings,
   });
+  const namedSandboxes = new NamedSandboxes({ sandboxes, projects, createSandbox, awaitSandbox, settings });
   const listSandboxes = new ListSandboxes(sandboxes, projects, activity);
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
   const used = { access, awaitSandbox, connections, errorTranslator, wakeSandbox };
@@ -232,15 +235,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     core,
     routes: [
       ...sandboxRoutes({
-        access,
-        createSandbox,
-        listSandboxes,
-        awaitSandbox,
-        setSandboxTtl,
-        pauseSandbox,
-        resumeSandbox,
-        destroySandbox,
-        activity,
+        ...{ access, awaitSandbox, setSandboxTtl, pauseSandbox, resumeSandbox, destroySandbox, activity },
+        ...{ createSandbox, namedSandboxes, listSandboxes, updateSandbox: new UpdateSandbox(access, sandboxes) },
       }),
       ...metricsRoutes(
         new MeasureSandboxes({ sandboxes, projects, sandboxUse, metering: driver.metering ?? WITHOUT_METERING }),

@@ -58,7 +58,8 @@ async function createEverything(key: string): Promise<Ids> {
   const projectId = await tenants.createProject(key, 'out of reach');
   const toNowhere = { url: 'https://localhost/', events: ['*'], projectId };
   const webhookId = (await create('/v1/webhooks', toNowhere)).webhook.id;
-  const sandboxId = await tenants.createSandbox(key, { projectId });
+  const name = 'sandbox_of_owner';
+  const sandboxId = await tenants.createSandbox(key, { projectId, name });
   const sandbox = `/v1/sandboxes/${sandboxId}`;
   for (const path of ['kept', 'moved', 'deleted']) {
     await tenants.call(key, 'PUT', `${sandbox}/files/content?path=${path}`, { body: Buffer.from('x') });
@@ -69,6 +70,7 @@ async function createEverything(key: string): Promise<Ids> {
   return {
     projectId,
     sandboxId,
+    name,
     webhookId,
     secretId: (await create('/v1/secrets', { name: 'x', value: 'y', hosts: ['api.test'], projectId })).secret.id,
     deliveryId: (await deliveries()).body.data[0].id,

@@ -28,8 +28,11 @@ export const PORTS_PUBLISHED: AuditAction = { action: 'sandbox.ports_published',
  */
 export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   createSandbox: { action: 'sandbox.created', target: 'sandbox' },
+  getOrCreateSandbox: { action: 'sandbox.created', target: 'sandbox' },
+  getSandboxByName: 'none',
   listSandboxes: 'none',
   getSandbox: 'none',
+  updateSandbox: { action: 'sandbox.updated', target: 'sandbox' },
   setSandboxTtl: { action: 'sandbox.extended', target: 'sandbox' },
   extendSandbox: { action: 'sandbox.extended', target: 'sandbox' },
   pauseSandbox: { action: 'sandbox.paused', target: 'sandbox' },

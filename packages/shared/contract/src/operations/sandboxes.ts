@@ -12,8 +12,11 @@ import {
   Sandbox,
   SetTtlBody,
 } from '../sandbox.ts';
+import { SandboxName } from '../sandbox-name.ts';
+import { GetOrCreateSandboxBody, UpdateSandboxBody } from '../sandbox-requests.ts';
 import { Text } from '../text.ts';
 
+const NameParams = Type.Object({ name: SandboxName });
 export const SandboxParams = Type.Object({ sandboxId: SandboxIdSchema });
 const SandboxResponse = Type.Object({ sandbox: Sandbox });
 
@@ -25,13 +28,63 @@ export const createSandbox = {
   summary: 'Create a sandbox',
   description:
     'Responds immediately with `status: creating`. Further requests to the sandbox may be sent immediately: they wait until ' +
-    'it is ready.',
+    'it is ready. A `name` that another sandbox of the project has is a `conflict` (`details.sandboxId`).',
   scope: 'sandbox:create',
   idempotency: 'optional',
   body: CreateSandboxBody,
   bodyOptional: true,
   response: { status: 201, schema: SandboxResponse, description: 'The new sandbox.' },
-  errors: ['quota_exceeded', 'sandbox_ttl_exceeded'],
+  errors: ['conflict', 'quota_exceeded', 'sandbox_ttl_exceeded'],
+} as const satisfies Operation;
+
+export const getOrCreateSandbox = {
+  id: 'getOrCreateSandbox',
+  method: 'PUT',
+  path: '/v1/sandboxes/by-name/{name}',
+  tag: 'Sandboxes',
+  summary: 'Get a sandbox by its name, or create it',
+  description:
+    'Returns the sandbox of the project that has the name, as it is: a paused one is not woken. If there is none that has ' +
+    'not ended, creates it with the body, as `POST /v1/sandboxes` does. Of requests at the same time, exactly one creates ' +
+    'it. If the body gives a `template`, `templateVersionId`, `resources`, `networkPolicy` or `secrets` that the sandbox ' +
+    'does not have, the error is `conflict`; `details.differs` has these fields and `details.sandboxId` the sandbox. ' +
+    'Other fields count for a creation alone.',
+  scope: 'sandbox:create',
+  idempotency: 'optional',
+  params: NameParams,
+  body: GetOrCreateSandboxBody,
+  bodyOptional: true,
+  response: {
+    status: 200,
+    schema: Type.Object({
+      sandbox: Sandbox,
+      created: Type.Boolean({ description: 'Whether this request created the sandbox.' }),
+    }),
+    description: 'The sandbox.',
+  },
+  errors: ['conflict', 'quota_exceeded', 'sandbox_ttl_exceeded'],
+} as const satisfies Operation;
+
+export const getSandboxByName = {
+  id: 'getSandboxByName',
+  method: 'GET',
+  path: '/v1/sandboxes/by-name/{name}',
+  tag: 'Sandboxes',
+  summary: 'Get a sandbox by its name',
+  description: 'A destroyed or failed sandbox is not found by its name.',
+  scope: 'sandbox:read',
+  idempotency: 'none',
+  params: NameParams,
+  query: Type.Object(
+    {
+      projectId: Type.Optional(
+        Text({ description: 'Id of the project. Default: the default project of the organization.' }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: SandboxResponse, description: 'The sandbox.' },
+  errors: [],
 } as const satisfies Operation;
 
 export const listSandboxes = {
@@ -48,6 +101,7 @@ export const listSandboxes = {
   query: Type.Object(
     {
       projectId: Type.Optional(Text({ description: 'Only sandboxes of this project.' })),
+      name: Type.Optional({ ...SandboxName, description: 'Only sandboxes with this name.' }),
       status: Type.Optional(oneOf(SANDBOX_STATUSES, 'Only sandboxes with this status.')),
       paused: Type.Optional(Type.Boolean({ description: 'Only sandboxes that are paused, or that are not.' })),
       include: Type.Optional(oneOf(['historical'], '`historical`: also list destroyed and failed sandboxes.')),
@@ -89,6 +143,23 @@ export const getSandbox = {
   ),
   response: { status: 200, schema: SandboxResponse, description: 'The sandbox.' },
   errors: [],
+} as const satisfies Operation;
+
+export const updateSandbox = {
+  id: 'updateSandbox',
+  method: 'PATCH',
+  path: '/v1/sandboxes/{sandboxId}',
+  tag: 'Sandboxes',
+  summary: 'Change a sandbox',
+  description:
+    'Changes only the given fields. `metadata` is replaced as a whole. A name that another sandbox of the project has is a ' +
+    '`conflict` (`details.sandboxId`). Does not wake a paused sandbox.',
+  scope: 'sandbox:create',
+  idempotency: 'none',
+  params: SandboxParams,
+  body: UpdateSandboxBody,
+  response: { status: 200, schema: SandboxResponse, description: 'The changed sandbox.' },
+  errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed'],
 } as const satisfies Operation;
 
 export const setSandboxTtl = {

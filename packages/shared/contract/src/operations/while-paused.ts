@@ -15,6 +15,7 @@ export type WhilePaused = 'answered' | 'wakes' | 'put_off' | 'refused' | 'moves'
 /** The effect of a pause on every operation of a sandbox. Others read or change records alone. */
 export const WHILE_PAUSED: Readonly<Record<SandboxOperationId, WhilePaused>> = {
   getSandbox: 'answered',
+  updateSandbox: 'answered',
   setSandboxTtl: 'refused',
   extendSandbox: 'refused',
   pauseSandbox: 'moves',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from cloche._async.pty import AsyncPtys
 from cloche._async.runs import run_code, stream_code
 from cloche._async.runtime import AsyncCallback, Opened, opened
 from cloche._core.failures import error_of
+from cloche._core.names import NULL
 from cloche._core.options import call_options
 from cloche._core.retry import Deadline
 from cloche._generated.models import CodeOutput, CodeRun, CodeRunEvent, SandboxMetrics, SandboxUsage
@@ -104,6 +105,17 @@ class AsyncSandbox:
             if not deadline.has(0):
                 message = f'Sandbox {self.id} is still "{self._info.status}" after {timeout_ms} ms; wait longer.'
                 raise error_of("deadline_exceeded", message)
+
+    async def update(
+        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
+    ) -> Self:
+        """
+        Sets the given fields, without a wake; `metadata` is replaced whole. An empty `name` removes the name.
+
+        Raises `ConflictError` if another sandbox of the project has the name.
+        """
+        body = {"name": NULL if name == "" else name, "metadata": metadata}
+        return await self._take("updateSandbox", body=body, **call)
 
     async def set_ttl(self, ttl_ms: int, **call: Unpack[CallOptions]) -> Self:
         """

@@ -11,6 +11,8 @@ from cloche._async.pages import AsyncPage
 from cloche._async.runtime import Opened
 from cloche._async.sandbox import AsyncSandbox
 from cloche._core.labels import label_query
+from cloche._core.model import decode, part
+from cloche._core.options import call_options
 from cloche._generated.models import CurrentSandboxMetrics
 from cloche._generated.models import Sandbox as SandboxInfo
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
     from cloche._async.sandbox import CreateSandboxOptions
     from cloche._core.options import CallOptions, SelectionOptions
+    from cloche._generated.bodies import GetOrCreateSandbox
+
+    class GetOrCreateOptions(GetOrCreateSandbox, CallOptions):
+        """Fields of the sandbox, and options of the call."""
 
 
 class AsyncSandboxes:
@@ -42,6 +48,32 @@ class AsyncSandboxes:
         """
         return AsyncSandbox.create(client=self._client, **options)
 
+    async def get_or_create(self, name: str, **options: Unpack[GetOrCreateOptions]) -> tuple[AsyncSandbox, bool]:
+        """
+        Returns the sandbox that has the name, as it is, or creates it; and whether this call has created it. It is not
+        destroyed by itself: its lifetime and `kill` end it.
+
+        Raises `ConflictError` if there is one with another template, resources, network policy or secrets than given:
+        `details["differs"]` names the fields.
+
+        >>> first, created = await cloche.sandboxes.get_or_create("web-app")
+        >>> again, created_again = await cloche.sandboxes.get_or_create("web-app")
+        >>> (first.id == again.id, created, created_again)
+        (True, True, False)
+        """
+        body: dict[str, Any] = dict(options)
+        call = call_options(body)
+        answer = await self._client.call("getOrCreateSandbox", params={"name": name}, body=body, **call)
+        return AsyncSandbox(self._client, decode(SandboxInfo, part(answer, "sandbox"))), part(answer, "created")
+
+    async def get_by_name(
+        self, name: str, *, project_id: str | None = None, **call: Unpack[CallOptions]
+    ) -> AsyncSandbox:
+        """Returns the sandbox that has the name and has not ended. Raises `NotFoundError`."""
+        request: dict[str, Any] = {"params": {"name": name}, "query": {"project_id": project_id}, **call}
+        info = await self._client.one(SandboxInfo, "sandbox", "getSandboxByName", **request)
+        return AsyncSandbox(self._client, info)
+
     async def list(
         self,
         *,
@@ -50,6 +82,7 @@ class AsyncSandboxes:
         status: str | None = None,
         paused: bool | None = None,
         include: Literal["historical"] | None = None,
+        name: str | None = None,
         **call: Unpack[SelectionOptions],
     ) -> AsyncPage[AsyncSandbox]:
         """
@@ -57,7 +90,7 @@ class AsyncSandboxes:
         lists destroyed and failed ones.
         """
         query: dict[str, Any] = {"project_id": project_id, "status": status, "paused": paused, "include": include}
-        query |= label_query(metadata)
+        query |= {"name": name, **label_query(metadata)}
         show = partial(AsyncSandbox, self._client)
         return await self._client.page(SandboxInfo, "listSandboxes", show, query=query, **call)
 

@@ -9,6 +9,9 @@ from typing import Any, cast
 
 from cloche._generated.operations import MAPS
 
+NULL = object()
+"""A field of a body that is sent as `null`."""
+
 _WORD = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -36,6 +39,8 @@ def snake_keys(value: Any) -> Any:
 
 def to_wire(value: Any) -> Any:
     """Returns a body as JSON has it. Fields that are `None` are left out; keys of metadata and the like stay."""
+    if value is NULL:
+        return None
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value)
         return {camel(key): _field(key, each) for key, each in fields.items() if each is not None}

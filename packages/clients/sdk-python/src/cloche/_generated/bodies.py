@@ -47,6 +47,54 @@ class NetworkPolicy(TypedDict):
     """
 
 
+class GetOrCreateSandbox(TypedDict):
+    project_id: NotRequired[str]
+    """
+    Id of the project. Default: the default project of the organization.
+    """
+    template: NotRequired[str]
+    """
+    Slug or `tpl_` id of the template.
+    """
+    template_version_id: NotRequired[str]
+    """
+    Id of a template version. It pins the exact environment; the default is the newest version.
+    """
+    ttl_ms: NotRequired[int]
+    """
+    Lifetime in milliseconds. A value above the maximum is refused with `sandbox_ttl_exceeded`.
+    """
+    idle_timeout_ms: NotRequired[int]
+    """
+    Destroys the sandbox when it was not used for this many milliseconds. Default: never.
+    """
+    metadata: NotRequired[dict[str, str]]
+    """
+    Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Environment variables of all processes in the sandbox. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
+    """
+    secrets: NotRequired[dict[str, str]]
+    """
+    Ids of secrets of the same project, by environment variable. Each variable has a placeholder: a random text, made for this sandbox alone. The egress gateway replaces it with the value of the secret in the header fields of requests that go to hosts of the secret over TLS. Everywhere else the placeholder stays as it is. A variable that `env` sets too is refused.
+    """
+    resources: NotRequired[Resources]
+    network_policy: NotRequired[NetworkPolicy]
+
+
+class UpdateSandbox(TypedDict):
+    name: NotRequired[str | None]
+    """
+    The new name, by the rules of a creation. `null` removes the name.
+    """
+    metadata: NotRequired[dict[str, str]]
+    """
+    Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
+    """
+
+
 class PauseSandbox(TypedDict):
     force: NotRequired[bool]
     """
@@ -538,6 +586,7 @@ class CreateWebhook(TypedDict):
             "sandbox.created",
             "sandbox.ready",
             "sandbox.extended",
+            "sandbox.updated",
             "sandbox.paused",
             "sandbox.resumed",
             "sandbox.destroyed",
@@ -603,6 +652,7 @@ class UpdateWebhook(TypedDict):
                 "sandbox.created",
                 "sandbox.ready",
                 "sandbox.extended",
+                "sandbox.updated",
                 "sandbox.paused",
                 "sandbox.resumed",
                 "sandbox.destroyed",
@@ -773,6 +823,10 @@ class CreateSandbox(TypedDict):
     """
     resources: NotRequired[Resources]
     network_policy: NotRequired[NetworkPolicy]
+    name: NotRequired[str]
+    """
+    Name of 1 to 63 characters: lower-case letters, digits, `.`, `_` and `-`; the first and the last are a letter or a digit, and it does not begin with `sbx_`. Unique among the sandboxes of the project that are neither destroyed nor failed.
+    """
 
 
 class CreateCommand(TypedDict):

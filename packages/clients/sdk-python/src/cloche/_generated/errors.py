@@ -86,6 +86,14 @@ class ConflictDetails(TypedDict):
     """
     Code runs and waited commands of the sandbox that are in progress.
     """
+    sandbox_id: NotRequired[str]
+    """
+    The sandbox that has the name.
+    """
+    differs: NotRequired[list[str]]
+    """
+    Fields of the body that the sandbox with the name differs in, such as `networkPolicy`.
+    """
     reason: NotRequired[Literal["memory_unsupported"]]
     """
     `memory_unsupported`: the memory of the sandbox cannot be kept.

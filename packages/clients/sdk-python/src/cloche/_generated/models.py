@@ -1328,13 +1328,17 @@ class Sandbox(Model):
     """
     metadata: dict[str, str]
     """
-    The labels that were set at creation.
+    Its labels.
     """
     network_policy: NetworkPolicy
     resources: SandboxResources
     created_at: str
     """
     When it was created. ISO 8601, UTC.
+    """
+    name: str | None = None
+    """
+    Its name, which no other sandbox of the project has that has not ended.
     """
     idle_timeout_ms: int | None = None
     """
@@ -2163,7 +2167,7 @@ TemplateBuildEvent: TypeAlias = TemplateBuildLogEvent | TemplateBuildCompleteEve
 
 class SandboxResourceEvent(Model):
     """
-    `sandbox.extended`: its lifetime was set anew. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
+    `sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
     """
 
     seq: int
@@ -2178,6 +2182,7 @@ class SandboxResourceEvent(Model):
         "sandbox.created",
         "sandbox.ready",
         "sandbox.extended",
+        "sandbox.updated",
         "sandbox.paused",
         "sandbox.resumed",
         "sandbox.destroyed",

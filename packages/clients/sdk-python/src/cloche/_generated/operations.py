@@ -11,7 +11,13 @@ OPERATIONS: dict[str, Operation] = {
     "extendSandbox": Operation(
         "extendSandbox", "POST", "/v1/sandboxes/{sandboxId}/extend", "json", takes_key=True, uploads=False
     ),
+    "getOrCreateSandbox": Operation(
+        "getOrCreateSandbox", "PUT", "/v1/sandboxes/by-name/{name}", "json", takes_key=True, uploads=False
+    ),
     "getSandbox": Operation("getSandbox", "GET", "/v1/sandboxes/{sandboxId}", "json", takes_key=False, uploads=False),
+    "getSandboxByName": Operation(
+        "getSandboxByName", "GET", "/v1/sandboxes/by-name/{name}", "json", takes_key=False, uploads=False
+    ),
     "killSandbox": Operation(
         "killSandbox", "DELETE", "/v1/sandboxes/{sandboxId}", "json", takes_key=False, uploads=False
     ),
@@ -24,6 +30,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "setSandboxTtl": Operation(
         "setSandboxTtl", "POST", "/v1/sandboxes/{sandboxId}/ttl", "json", takes_key=True, uploads=False
+    ),
+    "updateSandbox": Operation(
+        "updateSandbox", "PATCH", "/v1/sandboxes/{sandboxId}", "json", takes_key=False, uploads=False
     ),
     "getSandboxMetrics": Operation(
         "getSandboxMetrics", "GET", "/v1/sandboxes/{sandboxId}/metrics", "json", takes_key=False, uploads=False

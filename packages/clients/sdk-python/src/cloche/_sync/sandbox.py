@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cloche._core.failures import error_of
+from cloche._core.names import NULL
 from cloche._core.options import call_options
 from cloche._core.retry import Deadline
 from cloche._generated.models import CodeOutput, CodeRun, CodeRunEvent, SandboxMetrics, SandboxUsage
@@ -102,6 +103,17 @@ class Sandbox:
             if not deadline.has(0):
                 message = f'Sandbox {self.id} is still "{self._info.status}" after {timeout_ms} ms; wait longer.'
                 raise error_of("deadline_exceeded", message)
+
+    def update(
+        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
+    ) -> Self:
+        """
+        Sets the given fields, without a wake; `metadata` is replaced whole. An empty `name` removes the name.
+
+        Raises `ConflictError` if another sandbox of the project has the name.
+        """
+        body = {"name": NULL if name == "" else name, "metadata": metadata}
+        return self._take("updateSandbox", body=body, **call)
 
     def set_ttl(self, ttl_ms: int, **call: Unpack[CallOptions]) -> Self:
         """

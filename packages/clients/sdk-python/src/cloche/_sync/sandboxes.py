@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._core.labels import label_query
+from cloche._core.model import decode, part
+from cloche._core.options import call_options
 from cloche._generated.models import CurrentSandboxMetrics
 from cloche._generated.models import Sandbox as SandboxInfo
 from cloche._sync.client import ApiClient
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cloche._core.options import CallOptions, SelectionOptions
+    from cloche._generated.bodies import GetOrCreateSandbox
     from cloche._sync.sandbox import CreateSandboxOptions
+
+    class GetOrCreateOptions(GetOrCreateSandbox, CallOptions):
+        """Fields of the sandbox, and options of the call."""
 
 
 class Sandboxes:
@@ -42,6 +48,30 @@ class Sandboxes:
         """
         return Sandbox.create(client=self._client, **options)
 
+    def get_or_create(self, name: str, **options: Unpack[GetOrCreateOptions]) -> tuple[Sandbox, bool]:
+        """
+        Returns the sandbox that has the name, as it is, or creates it; and whether this call has created it. It is not
+        destroyed by itself: its lifetime and `kill` end it.
+
+        Raises `ConflictError` if there is one with another template, resources, network policy or secrets than given:
+        `details["differs"]` names the fields.
+
+        >>> first, created = cloche.sandboxes.get_or_create("web-app")
+        >>> again, created_again = cloche.sandboxes.get_or_create("web-app")
+        >>> (first.id == again.id, created, created_again)
+        (True, True, False)
+        """
+        body: dict[str, Any] = dict(options)
+        call = call_options(body)
+        answer = self._client.call("getOrCreateSandbox", params={"name": name}, body=body, **call)
+        return Sandbox(self._client, decode(SandboxInfo, part(answer, "sandbox"))), part(answer, "created")
+
+    def get_by_name(self, name: str, *, project_id: str | None = None, **call: Unpack[CallOptions]) -> Sandbox:
+        """Returns the sandbox that has the name and has not ended. Raises `NotFoundError`."""
+        request: dict[str, Any] = {"params": {"name": name}, "query": {"project_id": project_id}, **call}
+        info = self._client.one(SandboxInfo, "sandbox", "getSandboxByName", **request)
+        return Sandbox(self._client, info)
+
     def list(
         self,
         *,
@@ -50,6 +80,7 @@ class Sandboxes:
         status: str | None = None,
         paused: bool | None = None,
         include: Literal["historical"] | None = None,
+        name: str | None = None,
         **call: Unpack[SelectionOptions],
     ) -> Page[Sandbox]:
         """
@@ -57,7 +88,7 @@ class Sandboxes:
         lists destroyed and failed ones.
         """
         query: dict[str, Any] = {"project_id": project_id, "status": status, "paused": paused, "include": include}
-        query |= label_query(metadata)
+        query |= {"name": name, **label_query(metadata)}
         show = partial(Sandbox, self._client)
         return self._client.page(SandboxInfo, "listSandboxes", show, query=query, **call)
 

@@ -48,6 +48,12 @@ export function sandboxPaused({ id }: SandboxRecord): AppError {
   return new AppError('sandbox_paused', `The sandbox "${id}" is paused; resume it first.`);
 }
 
+/** Returns the error for a name that another sandbox has. */
+export function nameTaken({ id, name }: SandboxRecord): AppError {
+  const message = `The sandbox "${id}" has the name "${name}"; choose another name, or destroy that sandbox.`;
+  return new AppError('conflict', message, { details: { sandboxId: id } });
+}
+
 /** Returns the error for an operation on a sandbox that is not live. */
 export function sandboxEnded(record: SandboxRecord): AppError {
   if (factsOf(record).refusal === 'sandbox_failed') {

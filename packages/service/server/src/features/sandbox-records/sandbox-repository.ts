@@ -1,4 +1,4 @@
-import type { OrgId, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
+import type { Metadata, OrgId, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
 import type { InstanceUse } from '@cloche/runtime';
 import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
@@ -35,10 +35,20 @@ export interface MoveChange {
   readonly resumed?: { readonly at: number; readonly by: WakeCause; readonly ttlMs: number };
 }
 
+/** Fields that a client sets anew; others stay. */
+export interface SandboxUpdate {
+  /** Null removes the name. */
+  readonly name?: string | null | undefined;
+  readonly metadata?: Metadata | undefined;
+}
+
+/** What an insert made or found. */
 export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
   /** A sandbox was already created with this idempotency record. */
   | { readonly status: 'exists'; readonly record: SandboxRecord }
+  /** Another sandbox of the project, which has not ended, has the name. */
+  | { readonly status: 'name_taken'; readonly record: SandboxRecord }
   | { readonly status: 'project_deleted' };
 
 export interface SandboxFilter extends Selection {
@@ -49,6 +59,7 @@ export interface SandboxFilter extends Selection {
   readonly status: RecordStatus | 'unended' | undefined;
   /** Whether clients see the sandbox as paused; undefined means both. */
   readonly paused?: boolean | undefined;
+  readonly name?: string | undefined;
 }
 
 /**
@@ -65,6 +76,8 @@ export interface SandboxRepository {
   insertUnlimited(call: Audited, record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
+  /** Finds the sandbox that has a name in a project, if it has not ended. */
+  findNamed(projectId: ProjectId, name: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
   /** Returns a part of the matching sandboxes, newest first. */
   list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]>;
   /** Returns the sandboxes of all organizations of whose status the fact is true. */
@@ -96,6 +109,12 @@ export interface SandboxRepository {
     current: SandboxRecord,
     ttl: { ttlMs: number; expiresAt: number },
   ): Promise<SandboxRecord | undefined>;
+  /** Sets the given fields. Returns undefined if the sandbox does not accept work any more. */
+  update(
+    call: Audited,
+    current: SandboxRecord,
+    change: SandboxUpdate,
+  ): Promise<SandboxRecord | 'name_taken' | undefined>;
   /** Gives up the launches of a server, so that another server continues them. */
   releaseLaunches(serverId: string): Promise<void>;
   markUsed(id: SandboxId): Promise<void>;

@@ -12,7 +12,7 @@ import type { Insertable, Selectable } from 'kysely';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { PauseState } from '../sandbox-status/status-facts.ts';
 import type { LaunchFailureKind, SandboxRecord } from './sandbox.ts';
-import type { MoveChange, TransitionChange } from './sandbox-repository.ts';
+import type { MoveChange, SandboxUpdate, TransitionChange } from './sandbox-repository.ts';
 
 export type NewSandboxRow = Insertable<SandboxTable>;
 
@@ -51,6 +51,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     idempotency_record_id: record.idempotencyRecordId ?? null,
     launch_owner: record.launchOwner ?? null,
     wake_ttl_ms: record.wakeTtlMs,
+    name: record.name ?? null,
   };
 }
 
@@ -67,6 +68,14 @@ export function toColumns(change: TransitionChange) {
     ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
     ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
     ...(change.launchOwner === undefined ? {} : { launch_owner: change.launchOwner }),
+  };
+}
+
+/** Returns the columns that an update by a client changes. */
+export function toUpdateColumns({ name, metadata }: SandboxUpdate) {
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
   };
 }
 
@@ -96,6 +105,7 @@ export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     id: row.id as SandboxId,
     orgId: row.org_id as OrgId,
     projectId: row.project_id as ProjectId,
+    name: row.name ?? undefined,
     status: row.status,
     generation: row.generation,
     templateId: row.template_id as TemplateId,

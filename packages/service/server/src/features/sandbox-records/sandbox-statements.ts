@@ -38,7 +38,7 @@ export function prepareInsert(
       .insertInto('sandboxes')
       .columns(columns)
       .expression(planned)
-      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .onConflict((conflict) => conflict.doNothing())
       .returning('created_at');
   });
 }

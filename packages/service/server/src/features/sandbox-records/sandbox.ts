@@ -39,6 +39,7 @@ export interface SandboxRecord {
   readonly id: SandboxId;
   readonly orgId: OrgId;
   readonly projectId: ProjectId;
+  readonly name: string | undefined;
   readonly status: RecordStatus;
   /** Number of the incarnation, from 1. A message or instance with another generation is stale. */
   readonly generation: number;
@@ -240,6 +241,7 @@ export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
     id: record.id,
     orgId: record.orgId,
     projectId: record.projectId,
+    ...(record.name === undefined ? {} : { name: record.name }),
     status: statusOf(record, activity),
     templateId: record.templateId,
     templateSlug: record.templateSlug,

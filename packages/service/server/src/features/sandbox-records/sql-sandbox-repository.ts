@@ -1,36 +1,37 @@
-import type { SandboxId } from '@cloche/contract';
-import { sql } from 'kysely';
+import type { ProjectId, SandboxId } from '@cloche/contract';
 import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
-import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
+import type { ListPart } from '../../platform/db/list-part.ts';
 import { Lookups } from '../../platform/db/lookups.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
+import { isUniqueViolation } from '../../platform/db/unique-violation.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import type { SandboxUsages } from '../metering/sandbox-usages.ts';
-import { type Fact, factsOf, IS_NOT_ENDED, sandboxThat, stateOf } from '../sandbox-status/status-facts.ts';
+import { type Fact, factsOf, sandboxThat, stateOf } from '../sandbox-status/status-facts.ts';
 import {
   type Activity,
   allows,
   type MoveName,
   moveOf,
-  PAUSED_STATES,
   type SandboxRecord,
   type TransitionName,
   toSandbox,
   transitionOf,
 } from './sandbox.ts';
+import * as queries from './sandbox-queries.ts';
 import type {
   InsertResult,
   MoveChange,
   SandboxFilter,
   SandboxRepository,
+  SandboxUpdate,
   TransitionChange,
 } from './sandbox-repository.ts';
-import { type NewSandboxRow, toColumns, toMoveColumns, toRecord, toRow } from './sandbox-row.ts';
+import { type NewSandboxRow, toColumns, toMoveColumns, toRecord, toRow, toUpdateColumns } from './sandbox-row.ts';
 import {
   type PreparedChange,
   type PreparedInsert,
@@ -111,10 +112,15 @@ export class SqlSandboxRepository implements SandboxRepository {
     };
     const inserted = await this.#changed(call, 'sandbox.created', write, tx);
     if (inserted) return { status: 'inserted', record: inserted };
-    const { idempotencyRecordId } = record;
-    const existing =
-      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId, tx);
-    return existing ? { status: 'exists', record: existing } : { status: 'project_deleted' };
+    const { idempotencyRecordId: recordId, projectId, name } = record;
+    const existing = recordId === undefined ? undefined : await this.findByIdempotencyRecord(recordId, tx);
+    if (existing) return { status: 'exists', record: existing };
+    const holder = name === undefined ? undefined : await this.findNamed(projectId, name, tx);
+    if (holder) return { status: 'name_taken', record: holder };
+    // The sandbox that had the name may have ended meanwhile. An unlimited insert is repeated by its caller.
+    const isLast =
+      name === undefined || insert !== this.#insert || !(await isOpenProject(tx?.db ?? this.#db, projectId));
+    return isLast ? { status: 'project_deleted' } : this.#inserted(call, record, insert, row, tx);
   }
 
   async find(id: string): Promise<SandboxRecord | undefined> {
@@ -129,17 +135,16 @@ export class SqlSandboxRepository implements SandboxRepository {
     return row && toRecord(row);
   }
 
-  async list({ orgId, status, paused, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
-    let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
-    if (status === 'unended') query = query.where(IS_NOT_ENDED);
-    else if (status !== undefined) query = query.where('status', '=', status);
-    if (paused !== undefined) query = query.where(isPaused(paused));
-    return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, selection, 'sandboxes'))).map(toRecord);
+  findNamed(projectId: ProjectId, name: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
+    return queries.findNamed(tx?.db ?? this.#db, projectId, name);
+  }
+
+  async list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
+    return queries.listSandboxes(this.#db, filter, part);
   }
 
   async listThat(fact: Fact): Promise<SandboxRecord[]> {
-    const rows = await this.#db.selectFrom('sandboxes').selectAll().where(sandboxThat(fact)).execute();
-    return rows.map(toRecord);
+    return queries.listThat(this.#db, fact);
   }
 
   async transition(
@@ -214,6 +219,22 @@ export class SqlSandboxRepository implements SandboxRepository {
     return this.#changed(call, 'sandbox.extended', write);
   }
 
+  async update(
+    call: Audited,
+    current: SandboxRecord,
+    change: SandboxUpdate,
+  ): Promise<SandboxRecord | 'name_taken' | undefined> {
+    const write = async ({ db }: Transaction) => {
+      const query = db.updateTable('sandboxes').set(toUpdateColumns(change)).where('id', '=', current.id);
+      const row = await query.where(sandboxThat('acceptsWork')).returningAll().executeTakeFirst();
+      return row && toRecord(row);
+    };
+    return this.#changed(call, 'sandbox.updated', write).catch((error) => {
+      if (isUniqueViolation(error)) return 'name_taken' as const;
+      throw error;
+    });
+  }
+
   async releaseLaunches(serverId: string): Promise<void> {
     const query = this.#db.updateTable('sandboxes').set({ launch_owner: null }).where('launch_owner', '=', serverId);
     await query.where(sandboxThat('isPending')).execute();
@@ -228,28 +249,15 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async listExpired(now: number): Promise<SandboxRecord[]> {
-    const rows = await this.#db
-      .selectFrom('sandboxes')
-      .selectAll()
-      .where(sandboxThat('acceptsWork'))
-      .where('expires_at', '<=', now)
-      .execute();
-    return rows.map(toRecord);
+    return queries.listExpired(this.#db, now);
   }
 
   async nextExpiry(): Promise<number | undefined> {
-    const row = await this.#db
-      .selectFrom('sandboxes')
-      .select((select) => select.fn.min('expires_at').as('at'))
-      .where(sandboxThat('acceptsWork'))
-      .executeTakeFirst();
-    return row?.at ?? undefined;
+    return queries.nextExpiry(this.#db);
   }
 
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
-    const query = this.#db.selectFrom('sandboxes').selectAll().where(sandboxThat('isReady'));
-    const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
-    return rows.map(toRecord);
+    return queries.listWithIdleTimeout(this.#db);
   }
 
   /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
@@ -289,10 +297,4 @@ export class SqlSandboxRepository implements SandboxRepository {
 /** The values of a record that each change of its state compares. */
 function seenOf({ id, generation, pauseEpoch }: SandboxRecord) {
   return { seenId: id, seenGeneration: generation, seenEpoch: pauseEpoch };
-}
-
-function isPaused(paused: boolean) {
-  const states = sql.join([...PAUSED_STATES]);
-  const is = sql<boolean>`(sandboxes.status = 'ready' and coalesce(sandboxes.pause_state, '') in (${states}))`;
-  return paused ? is : sql<boolean>`not ${is}`;
 }

@@ -181,3 +181,6 @@ export function sandboxThat(fact: Fact): RawBuilder<boolean> {
 
 /** The condition of the partial index for lists, with the same text, because SQLite uses the index for no other. */
 export const IS_NOT_ENDED = sql<boolean>`status not in (${sql.join(statesThat('isEnded').map((status) => sql.lit(status)))})`;
+
+/** The condition of the partial unique index of names, with the same text. A sandbox that has failed keeps its reason. */
+export const HOLDS_NAME = sql<boolean>`failure_reason is null and status <> 'destroyed'`;

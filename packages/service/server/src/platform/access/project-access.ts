@@ -37,13 +37,23 @@ export class ProjectAccess {
    *
    * @throws AppError as `getOpen` does.
    */
-  async forCreation(credential: Credential, wanted: string | undefined): Promise<ProjectId> {
+  forCreation(credential: Credential, wanted: string | undefined): Promise<ProjectId> {
+    return this.ofRequest(credential, wanted, 'body');
+  }
+
+  /**
+   * Returns the project that a request is about: `wanted`, by default the default project of the organization.
+   *
+   * @param part of the request that has its field `projectId`
+   * @throws AppError as `getOpen` does.
+   */
+  async ofRequest(credential: Credential, wanted: string | undefined, part: 'body' | 'query'): Promise<ProjectId> {
     if (wanted !== undefined) return (await this.getOpen(credential, wanted)).id;
     const id = await this.#projects.getDefaultId(credential.orgId);
     if (mayUseProject(credential, id)) return id;
     throw new AppError(
       'forbidden',
-      'This API key may not use the default project; set body.projectId to a project that the key may use.',
+      `This API key may not use the default project; set ${part}.projectId to a project that the key may use.`,
     );
   }
 

@@ -24,6 +24,8 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^0?[0-7]{3}$': 'must be 3 octal digits, or 4 of which the first is 0, such as 0644',
   '^/': 'must be an absolute path, which starts with a slash',
   '^[a-z0-9][a-z0-9-]*$': 'must consist of lower-case letters, digits and hyphens and not start with a hyphen',
+  '^(?!sbx_)[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?$':
+    'must consist of lower-case letters, digits, ".", "_" and "-", begin and end with a letter or a digit, and not begin with "sbx_"',
   '^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$':
     'must be a Debian package, such as graphviz or graphviz=2.42.2-7',
   '^[A-Za-z0-9][^\\u0000-\\u001f\\u007f]*$': 'must be a requirement of pip, such as jinja2==3.1.4',

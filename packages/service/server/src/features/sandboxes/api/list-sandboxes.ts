@@ -42,6 +42,7 @@ export class ListSandboxes {
       projectIds: await this.#projects.listed(credential, query.projectId),
       status: recordStatus(query),
       paused: query.paused,
+      name: query.name,
       labels: labelsOf(query),
       idPrefix: query.idPrefix,
       ...createdBetween(query),

@@ -8,13 +8,17 @@ import type { SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
 import { type SharedActivity, showSandboxes } from '../../sandbox-records/shared-activity.ts';
 import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
+import type { NamedSandboxes } from '../lifecycle/named-sandboxes.ts';
 import type { SetSandboxTtl } from '../lifecycle/set-sandbox-ttl.ts';
+import type { UpdateSandbox } from '../lifecycle/update-sandbox.ts';
 import type { AwaitSandbox } from '../use/await-sandbox.ts';
 import type { ListSandboxes } from './list-sandboxes.ts';
 
 export interface SandboxRoutesDeps {
   readonly access: SandboxAccess;
   readonly createSandbox: CreateSandbox;
+  readonly namedSandboxes: NamedSandboxes;
+  readonly updateSandbox: UpdateSandbox;
   readonly listSandboxes: ListSandboxes;
   readonly awaitSandbox: AwaitSandbox;
   readonly setSandboxTtl: SetSandboxTtl;
@@ -39,6 +43,16 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
 
   return [
     route(operations.createSandbox, async ({ call, body }) => answer(await createSandbox.create(call, { body }))),
+    route(operations.getOrCreateSandbox, async ({ call, params, body }) => {
+      const { record, created } = await services.namedSandboxes.getOrCreate(call, params.name, body);
+      return { ...(await answer(record)), created };
+    }),
+    route(operations.getSandboxByName, async ({ call, params, query }) =>
+      answer(await services.namedSandboxes.get(call, params.name, query.projectId)),
+    ),
+    route(operations.updateSandbox, async ({ call, params, body }) =>
+      answer(await services.updateSandbox.update(call, params.sandboxId, body)),
+    ),
     listRoute(operations.listSandboxes, ({ call, query }) => listSandboxes.open(call, query)),
     route(operations.getSandbox, async ({ call, params, query }) => {
       const record = await access.get(call.credential, params.sandboxId);

@@ -3,6 +3,7 @@ import {
   type CreateSandboxBody,
   type Issue,
   LIMITS,
+  type Metadata,
   mapBytes,
   type NetworkPolicy,
   normalizeNetworkPolicy,
@@ -60,6 +61,14 @@ function checkSecrets({ env = {}, secrets = {} }: CreateSandboxBody, issues: Iss
   }
   if (names.length + Object.keys(env).length <= LIMITS.envEntries) return;
   issues.push({ path: 'body.secrets', message: `has more than ${LIMITS.envEntries} variables together with body.env` });
+}
+
+/** @throws AppError `invalid_request` for labels that are too long together */
+export function requireMetadata(metadata: Metadata): void {
+  const issues: Issue[] = [];
+  checkMap(metadata, 'body.metadata', LIMITS.metadataBytes, issues);
+  const [issue] = issues;
+  if (issue) throw invalidRequest(issue);
 }
 
 function checkMap(

@@ -7,6 +7,7 @@ import type { Call } from '../../../platform/call/call.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
 import type { Quotas, RequireRoom } from '../../quotas/quotas.ts';
 import { NEVER_PAUSED, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import { nameTaken } from '../../sandbox-records/sandbox-access.ts';
 import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { planSecrets } from '../../secrets/sandbox-secrets.ts';
@@ -42,6 +43,9 @@ export interface SandboxCreation {
   readonly guard?: (tx: Transaction) => Promise<void>;
 }
 
+/** A sandbox that was created, now or by an earlier attempt, or the one that has its name. */
+type Attempted = Extract<InsertResult, { readonly record: SandboxRecord }>;
+
 /** Accepts requests for sandboxes. Each launch continues in the background. */
 export class CreateSandbox {
   readonly #deps: CreateSandboxDeps;
@@ -50,12 +54,23 @@ export class CreateSandbox {
     this.#deps = deps;
   }
 
-  /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
+  /**
+   * Creates exactly one sandbox per idempotency record, also across retries and server restarts.
+   *
+   * @throws AppError `conflict` if another sandbox has the name
+   */
   async create(call: Call, creation: SandboxCreation): Promise<SandboxRecord> {
+    const { status, record } = await this.attempt(call, creation);
+    if (status === 'name_taken') throw nameTaken(record);
+    return record;
+  }
+
+  /** As `create`, but returns the other sandbox that has the name. */
+  async attempt(call: Call, creation: SandboxCreation): Promise<Attempted> {
     const { sandboxes, launchSandbox } = this.#deps;
     if (call.idempotency) {
       const made = await sandboxes.findByIdempotencyRecord(call.idempotency.recordId);
-      if (made) return made;
+      if (made) return { status: 'exists', record: made };
     }
     const plan = await this.#plan(call, creation);
     const planned = { ...plan, launchOwner: launchSandbox.claim(plan.id) };
@@ -67,11 +82,11 @@ export class CreateSandbox {
       launchSandbox.start(result.record, creation);
       // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
-      return result.record;
+      return result;
     }
     launchSandbox.release(planned.id);
-    if (result.status === 'exists') return result.record;
-    throw projectDeleted(planned.projectId);
+    if (result.status === 'project_deleted') throw projectDeleted(planned.projectId);
+    return result;
   }
 
   /** If no limit applies, one statement inserts the sandbox and checks that none applies. */
@@ -92,6 +107,10 @@ export class CreateSandbox {
       await guard?.(tx);
       const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
       if (made) return { status: 'exists', record: made };
+      const { projectId, name } = planned;
+      const holder = name === undefined ? undefined : await sandboxes.findNamed(projectId, name, tx);
+      // The other sandbox may have taken the last of a quota.
+      if (holder) return { status: 'name_taken', record: holder };
       await requireRoom(additions);
       return sandboxes.insert(call, planned, tx);
     };
@@ -114,6 +133,7 @@ export class CreateSandbox {
       id: ids.next('sbx_'),
       orgId: credential.orgId,
       projectId,
+      name: body.name,
       status: 'creating',
       generation: 1,
       templateId: template.id,

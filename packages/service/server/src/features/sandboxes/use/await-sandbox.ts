@@ -45,6 +45,11 @@ export class AwaitSandbox {
     throw unavailable('The sandbox is still being created; try again.');
   }
 
+  /** Returns the sandbox when it has ended, or when `limit` aborts. */
+  async ended(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
+    return this.#until(record.id, (now) => factsOf(now).isEnded, limit);
+  }
+
   /** Resolves when the sandbox is not paused, or when `limit` aborts. Does not wake it. */
   async awake(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
     return this.#until(record.id, (now) => !factsOf(now).needsWake, limit);

@@ -72,6 +72,8 @@ export interface SandboxTable {
   session_started_at: Generated<number | null>;
   /** Lifetime after a wake that names none; null in rows of older servers, which had none but `ttl_ms`. */
   wake_ttl_ms: Generated<number | null>;
+  /** Unique in the project among the sandboxes that have not ended; null without a name. */
+  name: Generated<string | null>;
 }
 
 /** The activity of a sandbox that one server reports. Only for databases with several servers. */

@@ -1,0 +1,25 @@
+import { type Static, Type } from 'typebox';
+import { CreateSandboxBody, Metadata } from './sandbox.ts';
+import { NewName } from './sandbox-name.ts';
+
+const { name: _, ...creation } = CreateSandboxBody.properties;
+
+export const GetOrCreateSandboxBody = Type.Object(creation, {
+  $id: 'GetOrCreateSandbox',
+  additionalProperties: false,
+  examples: [{}, { template: 'python-node', networkPolicy: { mode: 'deny-all' } }],
+});
+export type GetOrCreateSandboxBody = Static<typeof GetOrCreateSandboxBody>;
+
+export const UpdateSandboxBody = Type.Object(
+  {
+    name: Type.Optional(NewName),
+    metadata: Type.Optional(Metadata),
+  },
+  {
+    $id: 'UpdateSandbox',
+    additionalProperties: false,
+    examples: [{ name: 'web-app' }, { name: null, metadata: { team: 'billing' } }],
+  },
+);
+export type UpdateSandboxBody = Static<typeof UpdateSandboxBody>;
