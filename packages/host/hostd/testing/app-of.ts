@@ -10,6 +10,7 @@ export function appOf(deps: Partial<AppDeps>) {
     templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
     captured: { list: () => [] } as unknown as AppDeps['captured'],
     captures: {} as unknown as AppDeps['captures'],
+    parking: {} as unknown as AppDeps['parking'],
     removal: { remove: async () => {} } as unknown as AppDeps['removal'],
     recordLanguage: () => {},
     noteBusyClaim: () => {},

@@ -21,6 +21,10 @@
  * | `DELETE …?until=gone` | → `StoppedInstance` once nothing of the instance is left on the host |
  * | `POST /instances/:sandboxId/:generation/freeze` | → `{}` once no process of the instance executes; idempotent |
  * | `POST /instances/:sandboxId/:generation/thaw` | → `{}` once its processes go on; idempotent |
+ * | `POST /instances/:sandboxId/:generation/keep` | → `ParkedDisk`: from now on the disk outlives the instance, which goes on; idempotent |
+ * | `POST /instances/:sandboxId/:generation/park` | → `ParkedInstance`; ends the instance and keeps its disk; idempotent |
+ * | `GET /parked` | → `ParkedDiskList` |
+ * | `DELETE /parked/:sandboxId/:generation` | → 204 once the disk is not kept any more; an instance that uses it keeps it; idempotent |
  * | `POST /instances/:sandboxId/:generation/capture` | `CaptureInstance` → `CapturedVersion`; ends the instance |
  * | `GET /captured-versions` | → `CapturedVersionList` |
  * | `POST /captured-versions` | `DeriveVersion` → `CapturedVersion`: the files of another version under a new manifest |
@@ -36,9 +40,25 @@ import { VersionId } from './captured-versions.ts';
 import { HostWarningList } from './host-warnings.ts';
 import { IsolationClaims, NetworkMode } from './isolation-claims.ts';
 
-/** Source of an instance: a template version. */
+/** A template version as the source of an instance, which gets a fresh disk. */
+export const TemplateSource = Type.Object(
+  { kind: Type.Literal('template'), templateVersionId: VersionId },
+  { additionalProperties: false },
+);
+
+/** Source of an instance: a template version, or the kept disk of an earlier generation of the sandbox. */
 export const LaunchSource = Type.Union([
-  Type.Object({ kind: Type.Literal('template'), templateVersionId: VersionId }, { additionalProperties: false }),
+  TemplateSource,
+  Type.Object(
+    {
+      kind: Type.Literal('parked'),
+      /** The version that the earlier generation was launched from. */
+      templateVersionId: VersionId,
+      /** Generation that left the disk; lower than that of the launch. */
+      generation: Ordinal,
+    },
+    { additionalProperties: false },
+  ),
 ]);
 export type LaunchSource = Static<typeof LaunchSource>;
 
@@ -150,6 +170,30 @@ export const StoppedInstance = Type.Object({
 });
 export type StoppedInstance = Static<typeof StoppedInstance>;
 
+/** The disk of an instance that outlives it. */
+export const ParkedDisk = Type.Object({
+  sandboxId: Word,
+  generation: Ordinal,
+  templateVersionId: Word,
+  /** Size of the disk, as of the instance's launch. */
+  diskBytes: Count,
+  /** Bytes that the disk occupies on the host. */
+  bytes: Count,
+  /** Time until which every write of the instance is kept, at least. */
+  keptAt: Word,
+});
+export type ParkedDisk = Static<typeof ParkedDisk>;
+
+export const ParkedDiskList = Type.Object({ disks: Type.Array(ParkedDisk, { maxItems: MAX_LISTED }) });
+
+/** Answer to the end of an instance whose disk is kept. */
+export const ParkedInstance = Type.Object({
+  disk: ParkedDisk,
+  /** Use up to the end of the instance. Absent where the instance was not alive any more. */
+  use: Type.Optional(InstanceUse),
+});
+export type ParkedInstance = Static<typeof ParkedInstance>;
+
 export const StopQuery = Type.Object({ until: Type.Optional(Type.Literal('gone')) }, { additionalProperties: false });
 export type StopQuery = Static<typeof StopQuery>;
 
@@ -191,6 +235,8 @@ export const HostdHealth = Type.Object({
   isolation: IsolationClaims,
   /** Whether instances can be frozen. */
   freeze: Type.Optional(Type.Boolean()),
+  /** Whether disks can outlive their instances. */
+  keepsDisks: Type.Optional(Type.Boolean()),
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
     /** Most instances to keep ready, of all kinds together; one that holds much memory counts as several. */
@@ -213,7 +259,9 @@ export const HostdHealth = Type.Object({
  * the host has no kernel for that instance now, so its agent has to start one; `capture_refused` 422: the changes
  * cannot become a version, and the message says why; `instance_not_found` 404: no such instance lives here;
  * `version_in_use` 409: an instance runs on the version, or another version is made from it; `freeze_failed` 503: the
- * instance could not be frozen in time and goes on.
+ * instance could not be frozen in time and goes on; `disk_not_found` 404: the disk is not kept here; `disk_in_use` 409:
+ * another instance of the sandbox has the disk; `disk_broken` 422: the file system was damaged, and could not be mended;
+ * `disk_unkeepable` 422: the host, or the release that launched the instance, cannot keep its disk.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',
@@ -227,6 +275,10 @@ export const HOSTD_ERROR_CODES = [
   'instance_not_found',
   'version_in_use',
   'freeze_failed',
+  'disk_not_found',
+  'disk_in_use',
+  'disk_broken',
+  'disk_unkeepable',
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];

@@ -14,11 +14,13 @@ const MAX_RANGES = 65_536;
  */
 export class CapturedDisk implements Disposable {
   readonly deviceFd: number;
-  readonly #dir: string;
+  /** Mount point. */
+  readonly dir: string;
+  #isOpen = true;
 
   private constructor(deviceFd: number, dir: string) {
     this.deviceFd = deviceFd;
-    this.#dir = dir;
+    this.dir = dir;
   }
 
   /** @param imagePath path that the image of the disk had */
@@ -42,9 +44,9 @@ export class CapturedDisk implements Disposable {
 
   /** Resolves when no process can write to the disk any more and all of it is on the device. */
   async settle(): Promise<void> {
-    await until(`${this.#dir} is read-only`, () => {
+    await until(`${this.dir} is read-only`, () => {
       try {
-        makeReadOnly(this.#dir);
+        makeReadOnly(this.dir);
         return true;
       } catch (error) {
         if (errorCode(error) === 'EBUSY') return false;
@@ -61,10 +63,10 @@ export class CapturedDisk implements Disposable {
    * @throws RangeError for a disk in too many parts
    */
   async usedRanges(diskBytes: number): Promise<ByteRange[]> {
-    const fd = openSync(this.#dir, 'r');
+    const fd = openSync(this.dir, 'r');
     try {
       const free = await freeRanges(fd, MAX_RANGES);
-      const { bfree, bsize } = statfsSync(this.#dir);
+      const { bfree, bsize } = statfsSync(this.dir);
       return withoutRanges(diskBytes, sumOf(free) <= bfree * bsize ? free : []);
     } finally {
       closeSync(fd);
@@ -73,12 +75,15 @@ export class CapturedDisk implements Disposable {
 
   /** Returns whether the instance has that folder in its root, on its own disk, and not as a link. */
   hasFolder(name: string): boolean {
-    return hasFolder(`${this.#dir}/upper`, name);
+    return hasFolder(`${this.dir}/upper`, name);
   }
 
+  /** Idempotent. */
   [Symbol.dispose](): void {
-    detachMount(this.#dir);
-    rmdirSync(this.#dir);
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    detachMount(this.dir);
+    rmdirSync(this.dir);
     closeSync(this.deviceFd);
   }
 }

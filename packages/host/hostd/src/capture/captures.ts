@@ -97,7 +97,7 @@ export class Captures {
     const { records, runtime, cgroups, diskImages, diskReservations, mountsDir, log } = this.#host;
     const startedAt = performance.now();
     const dir = join(mountsDir, `capture-${key}`);
-    using disk = await CapturedDisk.open(living.loopDevice, diskImages.pathOf(key), dir);
+    using disk = await CapturedDisk.open(living.loopDevice, diskImages.shownPath(key, living.image), dir);
     // From here on, a hostd that starts anew removes the instance.
     records.write(key, { ...living, status: 'ending' });
     // A frozen guest could not end by itself.
@@ -123,7 +123,7 @@ export class Captures {
   /** Copies the disk to a draft and publishes it as a layer. */
   async #copy(
     key: InstanceKey,
-    { slot, diskBytes = 0 }: LiveRecord,
+    { slot, diskBytes = 0, firstId = idRangeOfSlot(slot).base }: LiveRecord,
     { ranges, deviceFd }: { ranges: readonly ByteRange[]; deviceFd: number },
     signal: AbortSignal,
   ): Promise<LayerInfo> {
@@ -135,7 +135,6 @@ export class Captures {
         ftruncateSync(imageFd, diskBytes);
         const either = AbortSignal.any([signal, this.#stopping.signal, AbortSignal.timeout(COPY_MS)]);
         const copied = await copyRanges({ ranges, deviceFd, imageFd }, either);
-        const firstId = idRangeOfSlot(slot).base;
         const digest = createHash('sha256').update(`${copied.digest} ${diskBytes} ${firstId}`).digest('hex');
         const info = { digest, bytes: copied.bytes, firstId };
         layers.publish(draft.folder, info);

@@ -29,7 +29,7 @@ describe('the removal of a version', () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   /** Returns a removal while one waiting instance runs on the version, which `emptyPool` removes. */
-  function removalOf(templateVersionId: string, emptyPool: () => void): VersionRemoval {
+  function removalOf(templateVersionId: string, emptyPool: () => void, parked: string[] = []): VersionRemoval {
     let keys = ['pool_1' as InstanceKey];
     const records: Pick<InstanceRecords, 'keys' | 'read'> = {
       keys: () => keys,
@@ -39,6 +39,7 @@ describe('the removal of a version', () => {
     return new VersionRemoval({
       records: records as InstanceRecords,
       captured,
+      parkedDisks: { versions: () => new Set(parked) },
       emptyPool: async () => {
         emptyPool();
         keys = [];
@@ -67,6 +68,14 @@ describe('the removal of a version', () => {
       assert.equal(captured.find(id)?.id, id);
     });
   }
+
+  it('the removal of a version does nothing to a version that a kept disk needs', async () => {
+    const { id } = captured.add(CONTENTS);
+    const removal = removalOf(id, () => assert.fail('the instances of the version stay'), [id]);
+    await assert.rejects(removal.remove(id, captured.lastCapturedAt(id)), { code: 'version_in_use' });
+    await removal.removeUnused(-60_000);
+    assert.equal(captured.find(id)?.id, id);
+  });
 
   it('the removal of a version removes a version that was not made again', async () => {
     const { id } = captured.add(CONTENTS);

@@ -3,6 +3,7 @@ import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
 import { versionOfSource } from '../instance/instance-source.ts';
 import type { CapturedVersions } from '../storage/captured-versions.ts';
+import type { ParkedDisks } from '../storage/parked-disks.ts';
 
 /**
  * Attempts to empty the pool of a version, and the pause after each. One attempt is not enough while the pool is
@@ -14,6 +15,8 @@ const PAUSE_MS = 100;
 export interface VersionRemovalDeps {
   records: InstanceRecords;
   captured: CapturedVersions;
+  /** Kept disks need the versions below them. */
+  parkedDisks: Pick<ParkedDisks, 'versions'>;
   /** Removes the unclaimed instances of retired versions from the pool. The pool launches no further ones. */
   emptyPool: () => Promise<void>;
 }
@@ -62,19 +65,20 @@ export class VersionRemoval {
   }
 
   #assertUnclaimed(id: string): void {
-    if (this.#users(id).some((status) => status === 'live' || status === 'ending')) throw inUse(id);
+    if (this.#users(id).some((status) => status !== 'pooled' && status !== 'launching')) throw inUse(id);
   }
 
-  /** Returns the status of each instance of a version, including instances that are still being launched. */
+  /** Returns the status of each instance and kept disk of a version, including instances that are being launched. */
   #users(id: string): string[] {
-    const { records } = this.#deps;
-    return records.keys().flatMap((key) => {
+    const { records, parkedDisks } = this.#deps;
+    const instances = records.keys().flatMap((key) => {
       const record = records.read(key);
       return record?.source && versionOfSource(record.source) === id ? [record.status] : [];
     });
+    return parkedDisks.versions().has(id) ? [...instances, 'parked'] : instances;
   }
 }
 
 function inUse(id: string): HostdError {
-  return new HostdError('version_in_use', `an instance runs on ${id}; stop it first`);
+  return new HostdError('version_in_use', `a sandbox needs ${id}; stop it first`);
 }

@@ -7,10 +7,12 @@ import { VersionRemoval } from '../capture/version-removal.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { MeasuredInstances } from '../instances/measured-instances.ts';
+import { TakeParked } from '../instances/take-parked.ts';
 import { TakePooled } from '../instances/take-pooled.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { Measurements } from '../metering/measurements.ts';
 import { NetworkWatch } from '../network/network-watch.ts';
+import { Parking } from '../parking/parking.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
 import { DemandFile } from '../pool/demand-file.ts';
@@ -30,6 +32,8 @@ export interface HostdOptions {
   log: Logger;
   /** Command of the first process of each sandbox; the agent by default. */
   command?: readonly string[];
+  /** Called after each step of a launch, and of the end of an instance whose disk is kept. */
+  onStep?: (step: string) => void;
 }
 
 /** Actions of hostd on the parts of its host. */
@@ -43,6 +47,7 @@ export interface HostdServices {
   templates: LaunchableVersions;
   captured: CapturedVersions;
   captures: Captures;
+  parking: Parking;
   removal: VersionRemoval;
   cacheUse: CacheUse;
   networkWatch: NetworkWatch;
@@ -72,14 +77,16 @@ export function composeHostd(host: Host, options: HostdOptions): HostdServices {
     log,
   });
   const claims = new TakePooled({ ...host, pool, removeInstance: remove, log });
-  const instances = new Instances({ ...host, launcher, pool, claims, templates, removeInstance: remove, log });
+  const parked = new TakeParked({ ...host, removeInstance: remove });
+  const instances = new Instances({ ...host, launcher, pool, claims, parked, templates, removeInstance: remove, log });
+  const parking = new Parking({ ...host, instances, removeInstance: remove, log, onStep: options.onStep });
   const captures = new Captures({ ...host, instances, versions: templates, captured, removeInstance: remove, log });
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   const emptyPool = async () => {
     await seed();
     await pool.refresh();
   };
-  const removal = new VersionRemoval({ records, captured, emptyPool });
+  const removal = new VersionRemoval({ ...host, captured, emptyPool });
   const measured = new MeasuredInstances({ ...host, measurements });
   return {
     instances,
@@ -90,6 +97,7 @@ export function composeHostd(host: Host, options: HostdOptions): HostdServices {
     templates,
     captured,
     captures,
+    parking,
     removal,
     cacheUse,
     networkWatch: new NetworkWatch({ network: host.network, log }),
@@ -129,9 +137,12 @@ function launchesAhead(): number {
   return Math.min(machineProcessors(), PARALLEL_LAUNCHES);
 }
 
-function makeLauncher(host: Host, { command, log }: HostdOptions): Launcher {
+function makeLauncher(host: Host, { command, log, onStep }: HostdOptions): Launcher {
   return new Launcher(host, {
     ...(command && { command }),
-    onStep: (step, durationMs) => log.trace({ step, durationMs }),
+    onStep: (step, durationMs) => {
+      log.trace({ step, durationMs });
+      onStep?.(step);
+    },
   });
 }

@@ -68,11 +68,12 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
 }
 
 function openApp(host: Host, parts: HostdServices, config: HostdConfig, log: Logger): ReturnType<typeof createApp> {
-  const { maker, pool, networkWatch } = parts;
+  const { maker, pool, networkWatch, parking } = parts;
   const { installationId, ociRuntime } = config;
   const protocols = { protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion: AGENT_PROTOCOL_VERSION };
   const isolation = host.runtime.claims;
-  const identity = { ...protocols, installationId, ociRuntime, isolation, freeze: host.cgroups.freezer.isAvailable };
+  const abilities = { freeze: host.cgroups.freezer.isAvailable, keepsDisks: parking.isAvailable };
+  const identity = { ...protocols, installationId, ociRuntime, isolation, ...abilities };
   return createApp({
     ...parts,
     recordLanguage: (language) => maker.recordLanguage(language),

@@ -24,6 +24,7 @@ import { ProcessorGroups } from '../processor/processor-groups.ts';
 import { DiskImages } from '../storage/disk-image.ts';
 import { DiskReservations } from '../storage/disk-reservations.ts';
 import { Layers } from '../storage/layers.ts';
+import { ParkedDisks } from '../storage/parked-disks.ts';
 import type { RemovalDeps } from '../teardown/remove-instance.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
@@ -93,7 +94,8 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     meter,
     readings: new InstanceReadings(meter, new GroupUsage(cgroups.parent, hierarchies, runtime.limitedGroup)),
     instanceUsage: new GroupUsage(cgroups.parent, hierarchies, WHOLE_GROUP),
-    diskImages: new DiskImages(join(hostdDir, 'disks')),
+    diskImages: new DiskImages(join(hostdDir, 'disks'), records.keys()),
+    parkedDisks: new ParkedDisks(join(hostdDir, 'parked')),
     layers: new Layers(join(hostdDir, 'layers'), mountsDir),
     diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),
     runtime,

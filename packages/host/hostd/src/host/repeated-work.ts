@@ -58,7 +58,7 @@ async function measureNetwork(
 
 /** Records what the host still needs of its caches, and removes captured versions and layers that nothing uses. */
 async function recordUses(
-  { records }: Host,
+  { records, parkedDisks }: Host,
   { cacheUse, captured, templates, removal }: HostdServices,
   { guestDir, cacheRetentionMs }: HostdOptions['config'],
 ): Promise<void> {
@@ -66,7 +66,7 @@ async function recordUses(
   const lives = records.keys().map((key) => records.read(key));
   const ids = lives.flatMap((record) => (record?.source ? [versionOfSource(record.source)] : []));
   // `find` records the use. A version built on the host stays in use while a captured version is based on it.
-  for (const id of new Set([...ids, ...captured.bases()])) await templates.find(id);
+  for (const id of new Set([...ids, ...parkedDisks.versions(), ...captured.bases()])) await templates.find(id);
   await removal.removeUnused(cacheRetentionMs);
   captured.removeUnusedLayers();
 }

@@ -10,6 +10,7 @@ import type { MeasuredInstances } from '../instances/measured-instances.ts';
 import { closedEarly } from './instance-params.ts';
 import { addInstanceRoutes, addMeasurementRoutes, type InstanceRoutesDeps } from './instance-routes.ts';
 import { openServer, SERVER_BOUNDS, type ServerBounds } from './open-server.ts';
+import { addParkingRoutes, type ParkingRoutesDeps } from './parking-routes.ts';
 import { timeTracedRequests } from './traced-requests.ts';
 import { addVersionRoutes, type VersionRoutesDeps } from './version-routes.ts';
 
@@ -29,12 +30,16 @@ const STATUS_OF_CODE = {
   instance_not_found: 404,
   version_in_use: 409,
   freeze_failed: 503,
+  disk_not_found: 404,
+  disk_in_use: 409,
+  disk_broken: 422,
+  disk_unkeepable: 422,
   internal: 500,
 } as const;
 
 const LanguageParams = Type.Object({ language: SpawnedLanguage });
 
-export interface AppDeps extends InstanceRoutesDeps, VersionRoutesDeps {
+export interface AppDeps extends InstanceRoutesDeps, ParkingRoutesDeps, VersionRoutesDeps {
   measured: MeasuredInstances;
   recordLanguage: (language: SpawnedLanguage) => void;
   health: () => Static<typeof HostdHealth>;
@@ -76,6 +81,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
   addHostRoutes(app, deps);
   addInstanceRoutes(app, deps);
   addMeasurementRoutes(app, deps.measured);
+  addParkingRoutes(app, deps);
   addVersionRoutes(app, deps);
   return app;
 }

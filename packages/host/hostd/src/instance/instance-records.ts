@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LaunchSource, LaunchSpec } from '@cloche/protocol';
+import { LaunchSpec, TemplateSource } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { errorCode } from '../linux/libc.ts';
@@ -13,20 +13,27 @@ const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), b
 const Counters = Type.Object({ cpuUs: Type.Number(), egressBytes: Type.Integer(), ingressBytes: Type.Integer() });
 export type Counters = Static<typeof Counters>;
 
+/** The image of a disk (`ImageReference`). Absent in the records of earlier releases. */
+const image = Type.Optional(Type.Object({ name: Type.String(), handle: Type.Optional(Type.String()) }));
+
 /** Written before a launch creates anything, so that whatever a crash leaves behind can be removed by this name. */
 const LaunchIntent = Type.Object({
   status: Type.Literal('launching'),
   diskBytes: Type.Integer(),
-  source: LaunchSource,
+  image,
+  source: TemplateSource,
 });
 
 const running = {
-  source: LaunchSource,
+  source: TemplateSource,
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
   /** Bytes of the disk. */
   diskBytes: Type.Integer(),
+  image,
+  /** Host id that the files of the sandbox's root have on a disk of an earlier incarnation; otherwise the slot's first. */
+  firstId: Type.Optional(Type.Integer()),
   /** The first process of the sandbox; the sandbox lives as long as this process. */
   init: Process,
 };

@@ -18,6 +18,7 @@ import type { Runtime } from '../oci/runtime.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
+import type { TakeParked } from './take-parked.ts';
 import type { TakePooled } from './take-pooled.ts';
 
 /** Launches at a time; more would only make each of them slower. */
@@ -46,6 +47,7 @@ export interface InstancesDeps {
   launcher: Launcher;
   pool: Pick<WarmPool, 'owns' | 'pauseRefill'>;
   claims: TakePooled;
+  parked: TakeParked;
   templates: LaunchableVersions;
   log: Logger;
 }
@@ -75,7 +77,7 @@ export class Instances {
   ): Promise<LaunchedInstance> {
     const own = instanceKey(name);
     return this.#actions.run(own, async () => {
-      const { records, kernels, templates, claims, removeInstance } = this.#deps;
+      const { records, kernels, templates, claims, parked, removeInstance } = this.#deps;
       const key = records.keyOf(name);
       const living = this.#deps.records.findLive(key);
       if (living) return { ...this.#describeLive(key, living), ...UNKNOWN };
@@ -85,14 +87,15 @@ export class Instances {
       const template = await templates.get(versionOfSource(spec.source));
       // Called before the first kernel is requested, so that the zygote is loaded by then.
       kernels.prepare(template);
+      using disk = await parked.take(name, spec, this.#actions);
       const startedAt = performance.now();
-      const claimed = await claims.claim({ name, spec, template, owner }, signal, this.#actions);
+      const claimed = disk ? undefined : await claims.claim({ name, spec, template, owner }, signal, this.#actions);
       onStep?.('claim', performance.now() - startedAt);
       if (claimed) {
         const { kernelReady } = claimed;
         return { ...this.#describe(claimed.key, claimed.record), agentAnswers: true, kernelReady };
       }
-      const launched = await this.#launchWhenFree(planForSandbox(name, spec, template), signal, onStep);
+      const launched = await this.#launchWhenFree(planForSandbox(name, spec, template, disk?.record), signal, onStep);
       return { ...this.#describe(own, { ...name, ...launched }), ...UNKNOWN };
     });
   }
@@ -134,11 +137,20 @@ export class Instances {
 
   /** Runs an action on a live instance while no other one runs. Throws `instance_not_found`. */
   async runAlone<T>(name: InstanceName, act: (key: InstanceKey, living: LiveRecord) => Promise<T>): Promise<T> {
-    return this.#actions.run(instanceKey(name), async () => {
-      const key = this.#deps.records.keyOf(name);
-      const living = this.#deps.records.findLive(key);
+    return this.runInTurn(name, async (key, living) => {
       if (living === undefined) throw notHere(key);
       return act(key, living);
+    });
+  }
+
+  /** Runs an action while no other one runs on the instance, which may not be alive. */
+  async runInTurn<T>(
+    name: InstanceName,
+    act: (key: InstanceKey, living: LiveRecord | undefined) => Promise<T>,
+  ): Promise<T> {
+    return this.#actions.run(instanceKey(name), async () => {
+      const key = this.#deps.records.keyOf(name);
+      return act(key, this.#deps.records.findLive(key));
     });
   }
 

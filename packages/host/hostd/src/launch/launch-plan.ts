@@ -1,14 +1,19 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
+import { type TemplateSource, versionOfSource } from '../instance/instance-source.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { LaunchableVersion } from '../storage/launchable-versions.ts';
+import type { ParkedRecord } from '../storage/parked-disks.ts';
 
 /** Instance to launch. */
 export interface LaunchPlan {
   key: InstanceKey;
-  source: LaunchSpec['source'];
-  /** The version that the source names. */
+  /** The version whose files are below the disk. */
+  source: TemplateSource;
+  /** That version. */
   template: LaunchableVersion;
+  /** The disk that an earlier incarnation of the sandbox left; undefined for a fresh one. */
+  parked?: ParkedRecord | undefined;
   resources: LaunchSpec['resources'];
   network: NetworkClass;
   /**
@@ -28,7 +33,9 @@ export function planForSandbox(
   name: InstanceName,
   { source, resources, network }: LaunchSpec,
   template: LaunchableVersion,
+  parked?: ParkedRecord,
 ): LaunchPlan {
-  const sandbox = { ...name, network };
-  return { key: instanceKey(name), source, template, resources, network: networkClassOf(network.mode), sandbox };
+  const below = { kind: 'template', templateVersionId: versionOfSource(source) } as const;
+  const plan = { key: instanceKey(name), source: below, template, parked, resources };
+  return { ...plan, network: networkClassOf(network.mode), sandbox: { ...name, network } };
 }

@@ -6,7 +6,7 @@ import { type IdRange, idRangeOfSlot } from '../base/id-range.ts';
 import { UndoStack } from '../base/undo-stack.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { InstanceRecords, LiveRecord, PooledRecord } from '../instance/instance-records.ts';
+import type { LiveRecord, PooledRecord } from '../instance/instance-records.ts';
 import { errorCode } from '../linux/libc.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../linux/process-identity.ts';
 import { UserNamespace } from '../linux/user-namespace.ts';
@@ -17,17 +17,13 @@ import { AGENT_COMMAND, AGENT_COMMAND_WITH_LIBRARIES } from '../oci/oci-config.t
 import type { ContainerSpec, Runtime } from '../oci/runtime.ts';
 import { threadLimits } from '../oci/visible-limits.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
-import type { DiskImages } from '../storage/disk-image.ts';
-import type { DiskReservations } from '../storage/disk-reservations.ts';
 import { etcFiles } from '../storage/etc-files.ts';
 import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 import type { Layers, MountedLayer, OpenLayers } from '../storage/layers.ts';
 import {
   type LayerFolder,
-  makeMountPoints,
   mountLayers,
   mountOverlay,
-  mountOwnDisk,
   mountShared,
   mountTemplate,
   openConsole,
@@ -35,18 +31,15 @@ import {
   removeMountPoints,
   rootPaths,
 } from '../storage/root-file-system.ts';
-import { diskIsReleased } from '../teardown/remove-instance.ts';
 import { agentSettings } from './agent-settings.ts';
 import { connectNetwork } from './connect-network.ts';
+import { LaunchDisk, type LaunchDiskDeps } from './launch-disk.ts';
 import type { LaunchPlan } from './launch-plan.ts';
 
-export interface LauncherDeps {
-  records: InstanceRecords;
+export interface LauncherDeps extends LaunchDiskDeps {
   slots: Slots;
   cgroups: Cgroups;
   processor: ProcessorGroups;
-  diskImages: DiskImages;
-  diskReservations: DiskReservations;
   layers: Layers;
   network: SandboxNetwork;
   egress: EgressGate;
@@ -117,21 +110,19 @@ export class Launcher {
 
   async #runSteps(plan: LaunchPlan, undo: UndoStack, step: Stepper, signal: AbortSignal): Promise<RunningInstance> {
     const host = this.#host;
-    const { key, source, template, resources } = plan;
+    const { key, source, template } = plan;
     const paths = rootPaths(host.mountsDir, key);
 
-    await step('intent', () => {
-      host.diskReservations.assertCapacity(resources.diskBytes, { isPooled: plan.sandbox === undefined });
-      host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes, source });
-    });
+    using disk = new LaunchDisk(host, plan);
+    await step('intent', () => disk.open(undo));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
     using userNamespace = new UserNamespace(idRange);
-    const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, paths, undo));
+    const loopDevice = await step('disk', () => disk.mount(paths, idRange, undo));
     // Awaited only where there are layers.
     using opened =
       template.layers.length > 0 ? await step('layers', () => host.layers.open(digestsOf(template))) : none;
-    await step('root', () => this.#mountRoot(plan, opened, { paths, idRange, userNamespace }));
+    await step('root', () => this.#mountRoot(plan, opened, disk, { paths, idRange, userNamespace }));
     const container = this.#containerOf(plan, { paths, idRange, userNamespace });
     await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
@@ -156,8 +147,7 @@ export class Launcher {
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
-      const { diskBytes } = resources;
-      const running = { source, startedAt, slot, loopDevice, diskBytes, init };
+      const running = { source, startedAt, slot, loopDevice, ...disk.recorded, init };
       host.records.write(key, recordOf(plan, running));
       return running;
     });
@@ -167,6 +157,7 @@ export class Launcher {
   #mountRoot(
     { template, network }: LaunchPlan,
     { layers }: OpenLayers,
+    disk: LaunchDisk,
     { paths, idRange, userNamespace }: RootOfSandbox,
   ): void {
     const host = this.#host;
@@ -175,7 +166,10 @@ export class Launcher {
       mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
       lowers.push(paths.lowerDir);
     }
-    mountOverlay(paths, lowers, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
+    const files = etcFiles(network === 'none' ? undefined : host.network.gatewayAddress);
+    const isTemplateAlone = layers.length === 0 && template.rootfsDir !== undefined;
+    disk.fill(paths.diskDir, idRange, files, !isTemplateAlone);
+    mountOverlay(paths, lowers);
     mountShared(paths, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
   }
 
@@ -215,13 +209,6 @@ export class Launcher {
     const { slots } = this.#host;
     const slot = slots.find(key);
     if (slot !== undefined) slots.release(slot, key);
-  }
-
-  async #mountDisk(key: InstanceKey, diskBytes: number, paths: RootPaths, undo: UndoStack): Promise<number> {
-    undo.push('disk', () => diskIsReleased(key, this.#host));
-    makeMountPoints(paths, undo);
-    const image = await this.#host.diskImages.open(diskBytes, key);
-    return mountOwnDisk(image, paths.diskDir);
   }
 
   async #createContainer(container: ContainerSpec, undo: UndoStack): Promise<number> {

@@ -1,5 +1,13 @@
 import { closeSync, fstatSync } from 'node:fs';
 import { bindLibc, checked, errorCode } from './libc.ts';
+import {
+  AT_FDCWD,
+  openIn,
+  RESOLVE_BENEATH,
+  RESOLVE_IN_ROOT,
+  RESOLVE_NO_MAGICLINKS,
+  RESOLVE_NO_SYMLINKS,
+} from './openat2.ts';
 
 const mountCall = bindLibc(
   'int mount(const char *source, const char *target, const char *type, ulong flags, str data)',
@@ -14,25 +22,16 @@ const mountSetattrCall = bindLibc(
   'long syscall(long number, int dirFd, const char *path, uint flags, void *attributes, size_t size)',
 );
 
-const openat2Call = bindLibc('long syscall(long number, int dirFd, const char *path, void *how, size_t size)');
-
-const SYS_OPENAT2 = 437;
 const SYS_OPEN_TREE = 428;
 const SYS_MOVE_MOUNT = 429;
 const SYS_MOUNT_SETATTR = 442;
 
-const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
 const MNT_DETACH = 2;
 const OPEN_TREE_CLONE = 1;
 const OPEN_TREE_CLOEXEC = 0o2000000;
 const MOVE_MOUNT_F_EMPTY_PATH = 0x4;
 const MOVE_MOUNT_T_EMPTY_PATH = 0x40;
-const O_PATH_CLOEXEC = 0o12000000;
-const RESOLVE_BENEATH = 0x08;
-const RESOLVE_NO_SYMLINKS = 0x04;
-const RESOLVE_NO_MAGICLINKS = 0x02;
-const RESOLVE_IN_ROOT = 0x10;
 
 export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
@@ -85,7 +84,7 @@ export function detachMount(target: string): void {
  * namespace's map: files of root there appear as owned by the namespace's root.
  */
 export function bindReadOnly(source: string, target: string, userNamespaceFd?: number): void {
-  const targetFd = openPathIn(AT_FDCWD, target, RESOLVE_NO_MAGICLINKS);
+  const targetFd = openIn(AT_FDCWD, target, RESOLVE_NO_MAGICLINKS);
   bindReadOnlyAt(source, targetFd, userNamespaceFd);
 }
 
@@ -94,19 +93,39 @@ export function bindReadOnly(source: string, target: string, userNamespaceFd?: n
  * means the sandbox's `/etc`, so nothing is ever mounted over the host's files.
  */
 export function bindReadOnlyIn(rootDir: string, source: string, target: string): void {
-  const rootFd = openPathIn(AT_FDCWD, rootDir, RESOLVE_NO_MAGICLINKS);
+  const rootFd = openIn(AT_FDCWD, rootDir, RESOLVE_NO_MAGICLINKS);
   try {
-    bindReadOnlyAt(source, openPathIn(rootFd, target, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
+    bindReadOnlyAt(source, openIn(rootFd, target, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
   } finally {
     closeSync(rootFd);
   }
 }
 
+/**
+ * Shifts the owners of the files of a mount by a user namespace's map, which must have all ids that are used there. The
+ * mount keeps its other properties, and is the only one at `target` before and after.
+ */
+export function shiftOwners(target: string, userNamespaceFd: number): void {
+  const tree = cloneTree(target);
+  try {
+    setAttributes(tree, 0, userNamespaceFd, target);
+    detachMount(target);
+    const targetFd = openIn(AT_FDCWD, target, RESOLVE_NO_MAGICLINKS);
+    try {
+      moveTree(tree, targetFd, target);
+    } finally {
+      closeSync(targetFd);
+    }
+  } finally {
+    closeSync(tree);
+  }
+}
+
 /** Returns whether a folder has a folder of that name, which is not a link. */
 export function hasFolder(dir: string, name: string): boolean {
-  const dirFd = openPathIn(AT_FDCWD, dir, RESOLVE_NO_MAGICLINKS);
+  const dirFd = openIn(AT_FDCWD, dir, RESOLVE_NO_MAGICLINKS);
   try {
-    const fd = openPathIn(dirFd, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    const fd = openIn(dirFd, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     try {
       return fstatSync(fd).isDirectory();
     } finally {
@@ -124,25 +143,31 @@ export function hasFolder(dir: string, name: string): boolean {
 function bindReadOnlyAt(source: string, targetFd: number, userNamespaceFd?: number): void {
   let tree: number | undefined;
   try {
-    const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-    tree = checked(openTreeCall(SYS_OPEN_TREE, AT_FDCWD, source, flags), 'open_tree', source);
-    const attributes = Buffer.alloc(32);
-    const idmap = userNamespaceFd === undefined ? 0 : ATTR_IDMAP;
-    attributes.writeBigUInt64LE(BigInt(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | idmap), 0);
-    attributes.writeBigUInt64LE(BigInt(userNamespaceFd ?? 0), 24);
-    const changed = mountSetattrCall(SYS_MOUNT_SETATTR, tree, '', AT_EMPTY_PATH, attributes, attributes.length);
-    checked(changed, 'mount_setattr', source);
-    const empty = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-    checked(moveMountCall(SYS_MOVE_MOUNT, tree, '', targetFd, '', empty), 'move_mount', source);
+    tree = cloneTree(source);
+    setAttributes(tree, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, userNamespaceFd, source);
+    moveTree(tree, targetFd, source);
   } finally {
     if (tree !== undefined) closeSync(tree);
     closeSync(targetFd);
   }
 }
 
-function openPathIn(dirFd: number, path: string, resolve: number): number {
-  const how = Buffer.alloc(24);
-  how.writeBigUInt64LE(BigInt(O_PATH_CLOEXEC), 0);
-  how.writeBigUInt64LE(BigInt(resolve), 16);
-  return checked(openat2Call(SYS_OPENAT2, dirFd, path, how, how.length), 'openat2', path);
+/** Returns a descriptor of a copy of the mount tree at `source`, which is mounted nowhere. */
+function cloneTree(source: string): number {
+  const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+  return checked(openTreeCall(SYS_OPEN_TREE, AT_FDCWD, source, flags), 'open_tree', source);
+}
+
+function setAttributes(tree: number, flags: number, userNamespaceFd: number | undefined, source: string): void {
+  const attributes = Buffer.alloc(32);
+  const idmap = userNamespaceFd === undefined ? 0 : ATTR_IDMAP;
+  attributes.writeBigUInt64LE(BigInt(flags | idmap), 0);
+  attributes.writeBigUInt64LE(BigInt(userNamespaceFd ?? 0), 24);
+  const changed = mountSetattrCall(SYS_MOUNT_SETATTR, tree, '', AT_EMPTY_PATH, attributes, attributes.length);
+  checked(changed, 'mount_setattr', source);
+}
+
+function moveTree(tree: number, targetFd: number, source: string): void {
+  const empty = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+  checked(moveMountCall(SYS_MOVE_MOUNT, tree, '', targetFd, '', empty), 'move_mount', source);
 }

@@ -25,9 +25,12 @@ const STACK_BYTES = 64 * 1024;
 export class UserNamespace implements Disposable {
   readonly fd: number;
 
-  /** @param firstId first id that is mapped to the range */
-  constructor(range: IdRange, firstId = 0) {
-    this.fd = openUserNamespace(range, firstId);
+  /**
+   * @param firstId first id that is mapped to the range
+   * @param more further lines of the map, for ids outside of both
+   */
+  constructor(range: IdRange, firstId = 0, more = '') {
+    this.fd = openUserNamespace(range, `${more}${firstId} ${range.base} ${range.size}\n`);
   }
 
   /** Path at which another process of this host can open the namespace. */
@@ -45,14 +48,13 @@ export class UserNamespace implements Disposable {
  * the C library. It shares this process's memory and runs while this thread is suspended, so the heap is not copied and
  * no JavaScript runs in it. Until it is reaped it keeps its namespace, and the map is written there.
  */
-function openUserNamespace({ base, size, owner }: IdRange, firstId: number): number {
+function openUserNamespace({ owner }: IdRange, map: string): number {
   const stack = Buffer.alloc(STACK_BYTES);
   const stackTop = (BigInt(koffi.address(stack)) + BigInt(STACK_BYTES)) & ~15n;
   const flags = CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | SIGCHLD;
   const end = dlsymCall(0, 'getppid');
   const pid = withEffectiveUser(owner, () => checked(cloneCall(end, stackTop, flags, null), 'clone'));
   try {
-    const map = `${firstId} ${base} ${size}\n`;
     writeFileSync(`/proc/${pid}/uid_map`, map);
     writeFileSync(`/proc/${pid}/gid_map`, map);
     return openSync(`/proc/${pid}/ns/user`, 'r');

@@ -3,10 +3,12 @@ import {
   chownSync,
   closeSync,
   constants,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   rmdirSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -83,25 +85,22 @@ function removeFolderOfMounts(folder: string): void {
   }
 }
 
-/** Mounts the instance's own disk and returns the number of its loop device. Closes `imageFd`. */
+/** Mounts the instance's own disk and returns the number of its loop device. */
 export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<number> {
-  let deviceFd: number | undefined;
+  const device = attachLoopDevice(imageFd);
   try {
-    const device = attachLoopDevice(imageFd);
-    deviceFd = device.fd;
     await mountDisk({
       type: 'ext4',
       source: device.path,
       target: diskDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // The disk ends with its sandbox, so durability is not needed: no barriers, no flush when a file replaces
-      // another, and no thread that zeroes inode tables.
+      // A disk that outlives a crash is checked before its next use, so durability is not needed: no barriers, no flush
+      // when a file replaces another, and no thread that zeroes inode tables.
       options: 'nobarrier,noauto_da_alloc,noinit_itable,errors=remount-ro',
     });
     return device.number;
   } finally {
-    closeSync(imageFd);
-    if (deviceFd !== undefined) closeSync(deviceFd);
+    closeSync(device.fd);
   }
 }
 
@@ -136,43 +135,63 @@ export interface LayerFolder {
   firstId: number;
 }
 
-/**
- * Makes the folders that hostd and the runtimes mount over, on the sandbox's own disk. A layer may have anything at
- * these paths, links to the host's folders included.
- */
-function makeOwnFolders(upper: string, idRange: IdRange): void {
-  for (const folder of dirname(GUEST_PATH).split('/').slice(1)) makeOwned(join(upper, folder), idRange);
-  makeOwned(join(upper, GUEST_PATH), idRange);
-  // SECURITY: gVisor binds this folder by its path on the host (hostile-layers.runtime.test.ts).
-  makeOwned(join(upper, 'tmp'), idRange);
-  chmodSync(join(upper, 'tmp'), 0o1777);
-}
+/** The folders that hostd and the runtimes mount over, and their modes, parents first. */
+export const GUEST_FOLDERS = [
+  { path: dirname(GUEST_PATH), mode: 0o755 },
+  { path: GUEST_PATH, mode: 0o755 },
+  { path: '/tmp', mode: 0o1777 },
+] as const;
 
 /** Contents of the sandbox's own initial files, by their path in the sandbox. */
 export type EtcFiles = Record<`/etc/${string}`, string>;
+
+/** Makes the folders of a fresh disk that an overlay needs, and the sandbox's initial files. */
+export function fillDisk(diskDir: string, idRange: IdRange, files: EtcFiles, hasOwnFolders: boolean): void {
+  const upper = upperOf(diskDir);
+  for (const dir of [upper, join(diskDir, 'work'), join(upper, 'etc')]) makeOwned(dir, idRange);
+  for (const [path, content] of Object.entries(files)) {
+    const file = join(upper, path);
+    writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
+    chownSync(file, idRange.base, idRange.base);
+  }
+  if (hasOwnFolders) restoreGuestFolders(upper, idRange);
+}
+
+/** Returns the folder of the sandbox's files on its disk. */
+export function upperOf(diskDir: string): string {
+  return join(diskDir, 'upper');
+}
+
+/**
+ * Makes the folders that hostd and the runtimes mount over, on the sandbox's own disk. A layer, or the sandbox itself,
+ * may have put anything in their place, links to the host's folders included.
+ *
+ * SECURITY: gVisor binds `/tmp` by its path on the host (hostile-layers.runtime.test.ts, kept-disks.runtime.test.ts).
+ */
+export function restoreGuestFolders(upper: string, { base }: IdRange): void {
+  for (const { path, mode } of GUEST_FOLDERS) {
+    const folder = join(upper, path);
+    if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory()) continue;
+    rmSync(folder, { force: true });
+    mkdirSync(folder);
+    chmodSync(folder, mode);
+    chownSync(folder, base, base);
+  }
+}
 
 /**
  * Overlays template and layers with the sandbox's own disk and mounts them as its root.
  *
  * @param lowers mount points, the uppermost first
  */
-export function mountOverlay(paths: RootPaths, lowers: readonly string[], idRange: IdRange, files: EtcFiles): void {
-  const upper = join(paths.diskDir, 'upper');
-  const work = join(paths.diskDir, 'work');
-  for (const dir of [upper, work, join(upper, 'etc')]) makeOwned(dir, idRange);
-  for (const [path, content] of Object.entries(files)) {
-    const file = join(upper, path);
-    writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
-    chownSync(file, idRange.base, idRange.base);
-  }
-  if (lowers.length > 1 || lowers[0] !== paths.lowerDir) makeOwnFolders(upper, idRange);
+export function mountOverlay(paths: RootPaths, lowers: readonly string[]): void {
   withOverlayPaths([paths.diskDir, ...lowers], (disk, ...lower) =>
     mountFileSystem({
       type: 'overlay',
       source: 'overlay',
       target: paths.rootDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // `volatile`: a sync in the sandbox need not reach the disk, which never outlives the sandbox. The other two
+      // `volatile`: a sync in the sandbox need not reach the disk; hostd syncs the disks that it keeps. The other two
       // options override the host's defaults: no file of a layer refers to content elsewhere, and no folder is
       // redirected.
       options: `lowerdir=${lower.join(':')},upperdir=${disk}/upper,workdir=${disk}/work,volatile,redirect_dir=nofollow,metacopy=off`,
@@ -212,9 +231,12 @@ function withOverlayPaths(folders: readonly string[], mount: (first: string, ...
   }
 }
 
+/** Folder of named shared memory on a disk. */
+export const SHARED_MEMORY = 'shm';
+
 /** Makes a folder for named shared memory where no in-memory file system is used; the disk's size limits it. */
 export function makeSharedMemoryFolder(diskDir: string): string {
-  const folder = join(diskDir, 'shm');
+  const folder = join(diskDir, SHARED_MEMORY);
   mkdirSync(folder);
   chmodSync(folder, 0o1777);
   return folder;

@@ -4,7 +4,7 @@ import type { Slots } from '../addressing/slots.ts';
 import { until } from '../base/until.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { InstanceRecords } from '../instance/instance-records.ts';
+import type { InstanceRecord, InstanceRecords } from '../instance/instance-records.ts';
 import { isLoopDeviceBackedBy } from '../linux/loop-device.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
@@ -41,7 +41,8 @@ export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promi
   const slot = host.slots.find(key);
   if (slot !== undefined) await host.network.disconnect(slot);
   await host.egress.unregister(key);
-  await diskIsReleased(key, host, record && 'loopDevice' in record ? record.loopDevice : undefined);
+  await diskIsReleased(key, host, record);
+  host.diskImages.remove(key);
 
   await host.runtime.remove({ key, bundleDir: host.records.folderOf(key) });
   host.kernels.forget(key);
@@ -52,15 +53,15 @@ export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promi
 }
 
 /**
- * Resolves when no loop device holds the instance's disk any more. Without a device number, all devices are checked.
+ * Resolves when no loop device holds the instance's disk any more. If its record names no device, all are checked.
  */
 export async function diskIsReleased(
   key: InstanceKey,
   { diskImages }: Pick<RemovalDeps, 'diskImages'>,
-  loopDevice?: number,
+  record: InstanceRecord | undefined,
 ): Promise<void> {
-  const image = diskImages.pathOf(key);
-  const devices = loopDevice === undefined ? loopDevices() : [loopDevice];
+  const image = diskImages.shownPath(key, record?.image);
+  const devices = record && 'loopDevice' in record ? [record.loopDevice] : loopDevices();
   await until(`the disk of ${key} is released`, () => !devices.some((number) => isLoopDeviceBackedBy(number, image)));
 }
 

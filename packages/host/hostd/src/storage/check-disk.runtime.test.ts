@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { idRangeOfSlot } from '../base/id-range.ts';
+import { checkDisk } from './check-disk.ts';
+
+/** A program in place of e2fsck that does what a disk could make it do, and writes what came of it to the image. */
+const HOSTILE = `#!/usr/bin/env python3
+import os, re
+with open('/proc/self/fd/3', 'w') as image:
+    print(*re.findall('^(?:Cap|NoNewPrivs|Uid|Groups).*', open('/proc/self/status').read(), re.M), sep='\\n', file=image)
+    print('links', os.listdir('/sys/class/net'), open('/proc/self/net/dev').read().count(':'), file=image)
+    for act in (
+        lambda: open('/etc/shadow'),
+        lambda: os.kill(TEST, 0),
+        lambda: open('FOLDER/other', 'w'),
+        lambda: open('FOLDER/own', 'w'),
+        lambda: os.fork() or os._exit(0),
+        lambda: bytearray(3 * 2 ** 30),
+    ):
+        try: print('done', act(), file=image)
+        except (OSError, MemoryError) as error: print('refused', type(error).__name__, file=image)
+`;
+
+let folder: string;
+let fd: number;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-check-'));
+  chmodSync(folder, 0o755);
+  writeFileSync(join(folder, 'image'), '');
+  chmodSync(join(folder, 'image'), 0o600);
+  fd = openSync(join(folder, 'image'), 'r+');
+});
+afterEach(() => {
+  closeSync(fd);
+  rmSync(folder, { recursive: true });
+});
+
+test('the check of a disk has no capability and no network, and owns nothing but the disk', async () => {
+  const before = process.env.PATH;
+  writeFileSync(join(folder, 'own'), 'own');
+  writeFileSync(join(folder, 'e2fsck'), HOSTILE.replaceAll('FOLDER', folder).replace('TEST', String(process.pid)), {
+    mode: 0o755,
+  });
+  process.env.PATH = `${folder}:${before}`;
+  try {
+    await checkDisk(fd, idRangeOfSlot(4321));
+  } finally {
+    process.env.PATH = before;
+  }
+  const seen = readFileSync(join(folder, 'image'), 'utf8');
+  const { base } = idRangeOfSlot(4321);
+  assert.match(seen, new RegExp(`^Uid:\\s+${base}\\s+${base}\\s+${base}\\s+${base}$`, 'm'));
+  for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
+    assert.match(seen, new RegExp(`^${set}:\\s+0+$`, 'm'));
+  assert.match(seen, /^NoNewPrivs:\s+1$/m);
+  assert.match(seen, /^Groups:\s*$/m);
+  assert.deepEqual(seen.match(/^(done|refused) .*/gm), [
+    'refused PermissionError',
+    // A process that it cannot see.
+    'refused ProcessLookupError',
+    'refused PermissionError',
+    'refused PermissionError',
+    'refused BlockingIOError',
+    'refused MemoryError',
+  ]);
+  assert.match(seen, /^links .* 1$/m, 'the loopback alone');
+  assert.equal(readFileSync(join(folder, 'own'), 'utf8'), 'own');
+  const { uid, gid, mode } = statSync(join(folder, 'image'));
+  assert.deepEqual([uid, gid, mode & 0o777], [0, 0, 0o600]);
+});
+
+test('the check of a disk passes one that is whole, mends what it can, and refuses the rest', async () => {
+  const image = join(folder, 'image');
+  truncateSync(image, 64 * 2 ** 20);
+  await assert.rejects(checkDisk(fd, idRangeOfSlot(4321)), { code: 'disk_broken' });
+  execFileSync('mkfs.ext4', ['-q', '-F', '-O', '^has_journal', image]);
+  await checkDisk(fd, idRangeOfSlot(4321));
+  const whole = readFileSync(image);
+  // The main superblock, of which there are copies.
+  writeFileSync(image, Buffer.concat([Buffer.alloc(4096), whole.subarray(4096)]));
+  await checkDisk(fd, idRangeOfSlot(4321));
+  assert.equal(readFileSync(image).readUInt16LE(1024 + 0x38), 0xef53);
+});

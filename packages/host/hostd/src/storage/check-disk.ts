@@ -1,0 +1,50 @@
+import { closeSync, fchownSync, openSync } from 'node:fs';
+import { HostdError } from '../base/hostd-error.ts';
+import type { IdRange } from '../base/id-range.ts';
+import { runProgram } from '../linux/run-program.ts';
+
+const CHECK_MS = 120_000;
+/** Far more memory than the check of a disk takes. */
+const MEMORY_BYTES = 2 ** 31;
+/** Exit codes of e2fsck are sums of these; from this one on, errors are left. */
+const UNCORRECTED = 4;
+
+/**
+ * Checks the file system of an image that was not unmounted, and mends it. Throws `disk_broken`.
+ *
+ * SECURITY: what a sandbox has shaped is parsed by a process that has no capability, network or other process, and owns
+ * no file but the image (check-disk.runtime.test.ts).
+ *
+ * @param idRange ids of a slot that no process has at the moment
+ */
+export async function checkDisk(imageFd: number, { base }: IdRange): Promise<void> {
+  const none = openSync('/dev/null', 'r+');
+  fchownSync(imageFd, base, base);
+  try {
+    const { code, signal } = await runProgram({
+      file: 'unshare',
+      args: [...alone(), '--', ...unprivileged(base), '--', ...bounded(), 'e2fsck', '-fy', '/proc/self/fd/3'],
+      env: { PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin' },
+      descriptors: [none, none, none, imageFd],
+      timeoutMs: CHECK_MS,
+    });
+    if (code !== undefined && code < UNCORRECTED) return;
+    throw new HostdError('disk_broken', `the disk could not be mended: e2fsck ended with ${code ?? signal}`);
+  } finally {
+    fchownSync(imageFd, 0, 0);
+    closeSync(none);
+  }
+}
+
+function alone(): string[] {
+  return ['--net', '--ipc', '--uts', '--mount', '--pid', '--fork', '--kill-child'];
+}
+
+function unprivileged(id: number): string[] {
+  const ids = ['--reuid', String(id), '--regid', String(id), '--clear-groups'];
+  return ['setpriv', ...ids, '--no-new-privs', '--bounding-set=-all', '--inh-caps=-all'];
+}
+
+function bounded(): string[] {
+  return ['prlimit', `--as=${MEMORY_BYTES}`, '--core=0', '--nproc=1', '--'];
+}
