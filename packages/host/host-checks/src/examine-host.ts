@@ -14,6 +14,7 @@ import {
   checkUserNamespaces,
 } from './kernel-checks.ts';
 import { checkDisk, checkMemory, checkNode, checkOldVersions, checkServicePort } from './resource-checks.ts';
+import { checkSwap } from './swap-check.ts';
 import { checkSysctls } from './sysctls.ts';
 import { checkTemplateAges } from './template-age-check.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
@@ -60,6 +61,7 @@ async function examineResources({
   return Promise.all([
     checkNode(),
     checkMemory(),
+    checkSwap(),
     checkDisk('disk (data)', dataDir),
     checkDisk('disk (cache)', cacheDir),
     checkOldVersions(cacheDir, cacheRetentionMs),

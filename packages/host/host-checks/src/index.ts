@@ -11,6 +11,8 @@ export * from './id-checks.ts';
 export * from './kernel-checks.ts';
 export * from './mounted-guests.ts';
 export * from './resource-checks.ts';
+export * from './swap-check.ts';
 export * from './sysctls.ts';
 export * from './template-age-check.ts';
 export * from './tool-checks.ts';
+export * from './zram-swap.ts';

@@ -6,6 +6,7 @@ import { type AppDeps, createApp } from '../src/http/app.ts';
 export function appOf(deps: Partial<AppDeps>) {
   return createApp({
     instances: {} as unknown as AppDeps['instances'],
+    freezing: {} as unknown as AppDeps['freezing'],
     measured: {} as unknown as AppDeps['measured'],
     templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
     captured: { list: () => [] } as unknown as AppDeps['captured'],

@@ -8,3 +8,4 @@ export * from './machine-resources.ts';
 export * from './paths.ts';
 export * from './sandbox-ids.ts';
 export * from './static-programs.ts';
+export * from './swap-devices.ts';

@@ -133,6 +133,40 @@ export const HOST_SETTINGS = {
       'Creations beyond the pool launch sandboxes, four at a time. A waiting sandbox takes 16 MB, with gVisor and Python ' +
       '140 MB; one of a template of your own takes 103 MB and counts as several of the default number.',
   },
+  CLOCHE_PAUSED_MEMORY_MB: {
+    value: mebibytes(1, 1 << 24),
+    defaultText: '70 % of the memory of the host',
+    readBy: ['hostd'],
+    summary: 'memory that paused sandboxes may hold together; beyond it, pauses get `unavailable`',
+    more: 'What zram has compressed counts by its compressed size. The metric `cloche_hostd_paused_bytes` has the sum.',
+  },
+  CLOCHE_FROZEN_RECLAIM_MS: {
+    value: milliseconds(0, 86_400_000),
+    default: 15_000,
+    readBy: ['hostd'],
+    summary: 'how long after a pause the memory of a sandbox is moved to swap, if the host has swap',
+    more: 'See [memory of paused sandboxes](host.md#memory-of-paused-sandboxes).',
+  },
+  CLOCHE_ZRAM: {
+    value: oneOf('off', 'on'),
+    default: 'off',
+    readBy: ['setup'],
+    summary: '`on` gives the host compressed swap in memory, for paused sandboxes',
+    more: 'See [memory of paused sandboxes](host.md#memory-of-paused-sandboxes).',
+  },
+  CLOCHE_MEMORY_KEEP_MB: {
+    value: mebibytes(0, 1 << 24),
+    defaultText: '5 % of the memory of the host, at most 1024 MiB',
+    readBy: ['hostd'],
+    summary: 'memory of the host that launches and wakes leave available; below it, they get `unavailable`',
+  },
+  CLOCHE_MEMORY_OVERCOMMIT: {
+    value: integer(1, 999_999),
+    defaultText: 'no limit',
+    readBy: ['hostd'],
+    summary: 'how many times the memory of the host may be promised to sandboxes that are not paused, by their limits',
+    more: 'A sandbox takes far less than its limit as a rule: with 1, 24 GiB have room for 24 sandboxes of the default size.',
+  },
   CLOCHE_SANDBOX_DEFAULT_CPU: {
     value: cores(),
     default: 1,

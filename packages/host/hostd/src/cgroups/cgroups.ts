@@ -9,6 +9,7 @@ import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarc
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP, RESERVE_GROUP } from './divided-group.ts';
 import { Freezer } from './freezer.ts';
 import { widenGvisorMemoryLimit } from './gvisor-group.ts';
+import { SwapGroups } from './swap-groups.ts';
 
 /**
  * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host. A v2
@@ -24,6 +25,7 @@ export class Cgroups {
   /** Parent group of all instances, relative to each hierarchy's mount point. */
   readonly parent: string;
   readonly freezer: Freezer;
+  readonly swap: SwapGroups;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
     this.#all = hierarchies;
@@ -31,6 +33,7 @@ export class Cgroups {
     this.#divided = dividedHierarchies(hierarchies);
     this.parent = `cloche-${installationId}`;
     this.freezer = new Freezer(hierarchies, this.parent);
+    this.swap = new SwapGroups(hierarchies, this.parent);
   }
 
   /** Returns the group's path in the form that the OCI runtime takes. */
@@ -43,6 +46,7 @@ export class Cgroups {
    * removes the empty parent in between.
    */
   create(key: string): void {
+    this.swap.createParent();
     for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.parent, key), { recursive: true });
   }
 

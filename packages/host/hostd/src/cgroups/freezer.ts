@@ -86,14 +86,14 @@ function freezingHierarchy(hierarchies: readonly CgroupHierarchy[]): CgroupHiera
 }
 
 /** Returns the folder of a group, then those of the groups below it: a runtime may have frozen one by itself. */
-function groupsIn(folder: string): string[] {
+export function groupsIn(folder: string): string[] {
   const entries = ignoreGone(() => readdirSync(folder, { withFileTypes: true })) ?? [];
   const below = entries.filter((entry) => entry.isDirectory()).flatMap(({ name }) => groupsIn(join(folder, name)));
   return [folder, ...below];
 }
 
 /** Returns undefined if the group is gone, which happens between any two looks at it. */
-function ignoreGone<T>(act: () => T): T | undefined {
+export function ignoreGone<T>(act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSmallFile } from '../base/read-small-file.ts';
 import { errorCode } from '../linux/libc.ts';
@@ -18,6 +19,12 @@ export interface LimitedGroup {
 /** The group of a whole instance, which contains the groups of its agent and of its kernels. */
 export const WHOLE_GROUP: LimitedGroup = { name: '', memory: 'unreclaimable', countsProcesses: false };
 
+/** Memory that a group holds: in memory, without file caches, and in swap. */
+export interface HeldMemory {
+  readonly residentBytes: number;
+  readonly swappedBytes: number;
+}
+
 /** Resources that a group occupies now. */
 export interface Occupied {
   memoryBytes: number;
@@ -29,6 +36,8 @@ interface Files {
   readonly usage: string;
   /** Prefix of the names in `memory.stat` whose values include all groups below. */
   readonly prefix: string;
+  /** Only in version 2; in version 1, `memory.stat` has it, where the kernel accounts for swap. */
+  readonly swap?: string;
   readonly memoryDir: string;
   readonly pidsDir: string;
 }
@@ -48,6 +57,7 @@ export class GroupUsage {
     this.#files = {
       usage: version1 ? 'memory.usage_in_bytes' : 'memory.current',
       prefix: version1 ? 'total_' : '',
+      ...(!version1 && { swap: 'memory.swap.current' }),
       memoryDir: join(v1('memory') ?? v2, parent),
       pidsDir: join(v1('pids') ?? v2, parent),
     };
@@ -57,14 +67,17 @@ export class GroupUsage {
   read(key: string): Occupied | undefined {
     const { memoryDir, pidsDir } = this.#files;
     const { name, countsProcesses } = this.#group;
-    try {
+    return ifPresent(() => {
       const memoryBytes = this.#memoryBytes(join(memoryDir, key, name));
       if (!countsProcesses) return { memoryBytes };
       return { memoryBytes, processes: Number(readSmallFile(join(pidsDir, key, name, 'pids.current'))) };
-    } catch (error) {
-      if (['ENOENT', 'ENODEV'].includes(errorCode(error) ?? '')) return undefined;
-      throw error;
-    }
+    });
+  }
+
+  /** Returns undefined when the instance's group is gone. */
+  held(key: string): HeldMemory | undefined {
+    const folder = join(this.#files.memoryDir, key, this.#group.name);
+    return ifPresent(() => ({ residentBytes: this.#memoryBytes(folder), swappedBytes: this.#swappedBytes(folder) }));
   }
 
   /** Returns the ids of the processes in the group. */
@@ -74,10 +87,28 @@ export class GroupUsage {
   }
 
   #memoryBytes(folder: string): number {
-    const { usage, prefix } = this.#files;
-    const stat = readSmallFile(join(folder, 'memory.stat'));
-    const of = (name: string) => Number(new RegExp(`^${prefix}${name} (\\d+)$`, 'm').exec(stat)?.[1] ?? 0);
+    const { usage } = this.#files;
+    const of = this.#counters(folder);
     if (this.#group.memory === 'shared') return of('shmem');
     return Math.max(0, Number(readSmallFile(join(folder, usage))) - of('active_file') - of('inactive_file'));
+  }
+  #swappedBytes(folder: string): number {
+    const { swap } = this.#files;
+    if (swap === undefined) return this.#counters(folder)('swap');
+    return existsSync(join(folder, swap)) ? Number(readSmallFile(join(folder, swap))) : 0;
+  }
+
+  #counters(folder: string): (name: string) => number {
+    const stat = readSmallFile(join(folder, 'memory.stat'));
+    return (name) => Number(new RegExp(`^${this.#files.prefix}${name} (\\d+)$`, 'm').exec(stat)?.[1] ?? 0);
+  }
+}
+
+function ifPresent<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (['ENOENT', 'ENODEV'].includes(errorCode(error) ?? '')) return undefined;
+    throw error;
   }
 }

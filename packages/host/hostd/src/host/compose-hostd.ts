@@ -5,11 +5,13 @@ import { CacheUse } from '../base/cache-use.ts';
 import { Captures } from '../capture/captures.ts';
 import { VersionRemoval } from '../capture/version-removal.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import { Freezing } from '../instances/freezing.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { MeasuredInstances } from '../instances/measured-instances.ts';
 import { TakeParked } from '../instances/take-parked.ts';
 import { TakePooled } from '../instances/take-pooled.ts';
 import { Launcher } from '../launch/launcher.ts';
+import { MemoryRoom } from '../memory/memory-room.ts';
 import { Measurements } from '../metering/measurements.ts';
 import { NetworkWatch } from '../network/network-watch.ts';
 import { Parking } from '../parking/parking.ts';
@@ -39,6 +41,7 @@ export interface HostdOptions {
 /** Actions of hostd on the parts of its host. */
 export interface HostdServices {
   instances: Instances;
+  freezing: Freezing;
   measured: MeasuredInstances;
   measurements: Measurements;
   pool: WarmPool;
@@ -77,8 +80,10 @@ export function composeHostd(host: Host, options: HostdOptions): HostdServices {
     log,
   });
   const claims = new TakePooled({ ...host, pool, removeInstance: remove, log });
+  const room = composeRoom(host, config, pool);
   const parked = new TakeParked({ ...host, removeInstance: remove });
-  const instances = new Instances({ ...host, launcher, pool, claims, parked, templates, removeInstance: remove, log });
+  const waiting = { pool, claims, parked };
+  const instances = new Instances({ ...host, ...waiting, launcher, templates, room, removeInstance: remove, log });
   const parking = new Parking({ ...host, instances, removeInstance: remove, log, onStep: options.onStep });
   const captures = new Captures({ ...host, instances, versions: templates, captured, removeInstance: remove, log });
   const seed = () => seedDemand(demand, templates, config.pool.resources);
@@ -90,6 +95,7 @@ export function composeHostd(host: Host, options: HostdOptions): HostdServices {
   const measured = new MeasuredInstances({ ...host, measurements });
   return {
     instances,
+    freezing: new Freezing({ ...host, instances, room }),
     measured,
     measurements,
     pool,
@@ -109,6 +115,25 @@ export function composeHostd(host: Host, options: HostdOptions): HostdServices {
 /** Returns the instances that sandboxes have. */
 export function liveKeys({ records }: Pick<Host, 'records'>): InstanceKey[] {
   return records.keys().filter((key) => records.read(key)?.status === 'live');
+}
+
+/** What gives way to launches and wakes: instances of the pool, then the memory of frozen ones. */
+function composeRoom(host: Host, config: HostdConfig, pool: WarmPool): MemoryRoom {
+  const { records, frozen } = host;
+  return new MemoryRoom({
+    ...config.memory,
+    promisedBytes: () => {
+      const active = liveKeys(host).filter((key) => !frozen.has(key));
+      const limits = active
+        .map((key) => records.read(key))
+        .map((record) => record && 'memoryBytes' in record && record.memoryBytes);
+      return limits.reduce<number>((sum, bytes) => sum + (bytes || 0), 0);
+    },
+    makeRoom: async (isEnough) => {
+      await pool.giveUp();
+      if (!isEnough()) await frozen.hurry(isEnough);
+    },
+  });
 }
 
 interface PoolParts {

@@ -11,6 +11,10 @@ import {
 } from '@cloche/settings';
 
 const MEBIBYTE = 1024 * 1024;
+/** Of the machine's memory. */
+const PAUSED_SHARE = 0.7;
+const KEPT_SHARE = 0.05;
+const MOST_KEPT_BYTES = 1024 * MEBIBYTE;
 
 type Settings = SettingValues<'hostd'> & ReturnType<typeof hostDefaults>;
 
@@ -42,6 +46,10 @@ export interface HostdConfig {
    * before any other size was requested.
    */
   pool: { size: number | undefined; resources: LaunchSpec['resources'] };
+  /** Frozen instances: time until their memory is reclaimed, and the most of the machine's memory that they may hold. */
+  frozen: { reclaimMs: number; limitBytes: number };
+  /** Memory that launches and thaws leave, and how many times it may be promised (undefined: any number). */
+  memory: { keepBytes: number; overcommit: number | undefined };
   /** Idle time after the last request before hostd returns memory to the system. */
   idleTidyingMs: number;
   logLevel: string;
@@ -70,6 +78,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     ranges: readOperatorRanges(settings),
     disk: readDisk(settings),
     pool: readPool(settings),
+    ...readMemory(settings),
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     logLevel: settings.CLOCHE_LOG_LEVEL,
   });
@@ -90,6 +99,21 @@ function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'o
 function readDisk(settings: Settings): HostdConfig['disk'] {
   const { CLOCHE_DISK_RESERVE_MB: reserveMb, CLOCHE_DISK_OVERCOMMIT: overcommit } = settings;
   return { reserveBytes: reserveMb === undefined ? undefined : reserveMb * MEBIBYTE, overcommit };
+}
+
+function readMemory(settings: Settings): Pick<HostdConfig, 'frozen' | 'memory'> {
+  const { totalBytes } = machineMemory();
+  const { CLOCHE_PAUSED_MEMORY_MB: pausedMb, CLOCHE_MEMORY_KEEP_MB: keepMb } = settings;
+  return {
+    frozen: {
+      reclaimMs: settings.CLOCHE_FROZEN_RECLAIM_MS,
+      limitBytes: pausedMb === undefined ? totalBytes * PAUSED_SHARE : pausedMb * MEBIBYTE,
+    },
+    memory: {
+      keepBytes: keepMb === undefined ? Math.min(totalBytes * KEPT_SHARE, MOST_KEPT_BYTES) : keepMb * MEBIBYTE,
+      overcommit: settings.CLOCHE_MEMORY_OVERCOMMIT,
+    },
+  };
 }
 
 function readPool(settings: Settings): HostdConfig['pool'] {

@@ -4,6 +4,7 @@ import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION } from '@cloche/protocol
 import type { Logger } from 'pino';
 import { createApp } from '../http/app.ts';
 import { LockWatch } from '../locks/lock-watch.ts';
+import { memoryMetrics } from '../memory/memory-metrics.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import { FairScheduler } from '../processor/fair-scheduler.ts';
@@ -31,6 +32,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { instances, captures, measurements, pool } = parts;
   await instances.sweep();
   instances.takeOver();
+  host.frozen.open(keys());
   host.egress.open(instances.gated());
   measurements.open();
 
@@ -52,7 +54,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       parts.networkWatch.abort();
       // Kernels are closed together with the requests: a fork into a sandbox that has just ended would keep its request
       // open for five seconds, and so delay the next hostd.
-      await Promise.all([app.close(), host.kernels.close()]);
+      await Promise.all([app.close(), host.kernels.close(), host.frozen.close()]);
       tidying.stop();
       scheduler.close();
       await Promise.all([work.over, lockWatch.close(), measurements.close()]);
@@ -80,7 +82,10 @@ function openApp(host: Host, parts: HostdServices, config: HostdConfig, log: Log
     noteBusyClaim: () => pool.noteBusyClaim(),
     health: () => ({ status: 'ready', ...identity, pool: pool.state(), warnings: networkWatch.warnings }),
     measureNetwork: (signal) => networkWatch.measure(signal),
-    metrics: async () => poolMetrics(pool.state()) + (await host.egress.metrics()),
+    metrics: async () => {
+      await host.frozen.measure();
+      return poolMetrics(pool.state()) + memoryMetrics(host.frozen.bytes) + (await host.egress.metrics());
+    },
     log,
   });
 }

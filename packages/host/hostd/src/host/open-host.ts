@@ -11,6 +11,7 @@ import type { LauncherDeps } from '../launch/launcher.ts';
 import { holdFileLock } from '../linux/file-lock.ts';
 import { assertOwnMountNamespace } from '../linux/mount-namespace.ts';
 import { detachMount, mountFileSystem } from '../linux/mounts.ts';
+import { FrozenInstances } from '../memory/frozen-instances.ts';
 import { InstanceMeter } from '../metering/instance-meter.ts';
 import { InstanceReadings } from '../metering/instance-readings.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
@@ -37,6 +38,7 @@ export type Host = LauncherDeps &
     readings: InstanceReadings;
     /** Reads what an instance occupies, its agent included. */
     instanceUsage: GroupUsage;
+    frozen: FrozenInstances;
   };
 
 /**
@@ -74,6 +76,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     dialsDir: join(config.runDir, 'dials'),
     log,
   });
+  const instanceUsage = new GroupUsage(cgroups.parent, hierarchies, WHOLE_GROUP);
   const mountsDir = makeMountsDir(config.runDir);
   const { claims, timeNamespace } = runtime;
   const zygotes =
@@ -93,7 +96,8 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     processor,
     meter,
     readings: new InstanceReadings(meter, new GroupUsage(cgroups.parent, hierarchies, runtime.limitedGroup)),
-    instanceUsage: new GroupUsage(cgroups.parent, hierarchies, WHOLE_GROUP),
+    instanceUsage,
+    frozen: new FrozenInstances({ cgroups, usage: instanceUsage, ...config.frozen, log }),
     diskImages: new DiskImages(join(hostdDir, 'disks'), records.keys()),
     parkedDisks: new ParkedDisks(join(hostdDir, 'parked')),
     layers: new Layers(join(hostdDir, 'layers'), mountsDir),

@@ -18,6 +18,7 @@ import {
 } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
 import { versionOfSource } from '../instance/instance-source.ts';
+import type { Freezing } from '../instances/freezing.ts';
 import type { Instances } from '../instances/instances.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
 import { kindOf } from '../pool/pool-kind.ts';
@@ -27,6 +28,7 @@ import { closedEarly, InstanceParams, nameOf } from './instance-params.ts';
 
 export interface InstanceRoutesDeps {
   instances: Instances;
+  freezing: Freezing;
   noteBusyClaim: () => void;
   pool: Pick<WarmPool, 'expect'>;
   templates: LaunchableVersions;
@@ -40,7 +42,7 @@ const WARM_MS = 80_000;
 /** Adds the routes that launch, find and stop instances. */
 export function addInstanceRoutes(
   app: FastifyInstance,
-  { instances, noteBusyClaim, pool, templates }: InstanceRoutesDeps,
+  { instances, freezing, noteBusyClaim, pool, templates }: InstanceRoutesDeps,
 ): void {
   app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
     instances: instances.list(),
@@ -97,7 +99,7 @@ export function addInstanceRoutes(
       `/instances/:sandboxId/:generation/${action}`,
       { schema: { params: InstanceParams } },
       async ({ params }) => {
-        await instances[action](nameOf(params));
+        await freezing[action](nameOf(params));
         return {};
       },
     );

@@ -34,6 +34,8 @@ const running = {
   image,
   /** Host id that the files of the sandbox's root have on a disk of an earlier incarnation; otherwise the slot's first. */
   firstId: Type.Optional(Type.Integer()),
+  /** The memory limit. Absent in records of an earlier release. */
+  memoryBytes: Type.Optional(Type.Integer()),
   /** The first process of the sandbox; the sandbox lives as long as this process. */
   init: Process,
 };

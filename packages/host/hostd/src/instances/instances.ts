@@ -12,6 +12,8 @@ import type { InstanceRecords, LiveRecord } from '../instance/instance-records.t
 import { versionOfSource } from '../instance/instance-source.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, OnStep, RunningInstance } from '../launch/launcher.ts';
+import type { FrozenInstances } from '../memory/frozen-instances.ts';
+import type { MemoryRoom } from '../memory/memory-room.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
 import { type EgressGate, type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
 import type { Runtime } from '../oci/runtime.ts';
@@ -37,6 +39,8 @@ export interface LaunchOptions {
 export interface InstancesDeps {
   records: InstanceRecords;
   cgroups: Cgroups;
+  frozen: Pick<FrozenInstances, 'forget'>;
+  room: MemoryRoom;
   meter: Pick<InstanceMeter, 'trafficOf' | 'useOf'>;
   egress: EgressGate;
   runtime: Runtime;
@@ -81,6 +85,7 @@ export class Instances {
       const key = records.keyOf(name);
       const living = this.#deps.records.findLive(key);
       if (living) return { ...this.#describeLive(key, living), ...UNKNOWN };
+      using _ = this.#deps.room.promise(spec.resources.memoryBytes);
       // An instance of this name may have died without being swept yet.
       if (records.read(key)) await removeInstance(key);
 
@@ -106,7 +111,7 @@ export class Instances {
    * undone first. `use` is undefined if the instance was not alive any more.
    */
   async stop(name: InstanceName): Promise<{ gone: Promise<void>; use: InstanceUse | undefined }> {
-    const { records, cgroups, meter, removeInstance, log } = this.#deps;
+    const { records, cgroups, frozen, meter, removeInstance, log } = this.#deps;
     const own = instanceKey(name);
     this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
     const killed = Promise.withResolvers<void>();
@@ -119,6 +124,7 @@ export class Instances {
         records.write(key, { ...living, status: 'ending' });
         // Read before the kill, because the kernel removes the link soon after the last process.
         const traffic = meter.trafficOf(living);
+        frozen.forget(key);
         cgroups.kill(key);
         use = meter.useOf(key, living, traffic);
         killed.resolve();
@@ -152,16 +158,6 @@ export class Instances {
       const key = this.#deps.records.keyOf(name);
       return act(key, this.#deps.records.findLive(key));
     });
-  }
-
-  /** Resolves when no process of a live instance executes. Idempotent. Throws `instance_not_found`, `freeze_failed`. */
-  async freeze(name: InstanceName): Promise<void> {
-    await this.runAlone(name, (key) => this.#deps.cgroups.freezer.freeze(key));
-  }
-
-  /** Lets a frozen instance go on. Idempotent. Throws `instance_not_found`. */
-  async thaw(name: InstanceName): Promise<void> {
-    await this.runAlone(name, async (key) => this.#deps.cgroups.freezer.thaw(key));
   }
 
   /** Resolves when no action on any instance runs. */
@@ -268,7 +264,7 @@ export class Instances {
 
   /** Launches an instance as soon as egress can enforce its policy and fewer than `PARALLEL_LAUNCHES` are under way. */
   async #launchWhenFree(plan: LaunchPlan, signal: AbortSignal, onStep?: OnStep): Promise<RunningInstance> {
-    const { egress, launcher, pool } = this.#deps;
+    const { egress, launcher, pool, room, runtime } = this.#deps;
     const abort = new AbortController();
     const either = AbortSignal.any([signal, abort.signal]);
     this.#aborts.set(plan.key, abort);
@@ -276,7 +272,10 @@ export class Instances {
       // Before the semaphore, so that a launch that waits for egress does not delay others.
       if (plan.network === 'gated') await egress.ready(either);
       using _ = pool.pauseRefill();
-      return await this.#launches.run(either, () => launcher.launch(plan, either, onStep));
+      return await this.#launches.run(either, async () => {
+        using _taken = await room.take(runtime.waitingInstanceBytes);
+        return await launcher.launch(plan, either, onStep);
+      });
     } finally {
       this.#aborts.delete(plan.key);
     }

@@ -30,8 +30,9 @@ test('a program runs with the given arguments, variables and descriptors, and it
     args: ['-c', 'echo "$0 $1 $NAME"; exit 7', 'a b', 'ü'],
     env: { PATH, NAME: 'value' },
   });
-  assert.deepEqual({ end, output }, { end: { code: 7 }, output: 'a b ü value' });
-  assert.deepEqual((await run('kill -TERM $$')).end, { signal: 15 });
+  assert.deepEqual([end.code, end.signal, output], [7, undefined, 'a b ü value']);
+  const killed = await run('kill -TERM $$');
+  assert.deepEqual([killed.end.code, killed.end.signal], [undefined, 15]);
 });
 
 test('it has the given descriptors and no others, whatever their numbers are in this process', async () => {
@@ -64,7 +65,28 @@ test('signals that this process ignores or blocks have their default effect in t
 
 test('a program that cannot be started causes its system error, and one that takes too long is killed', async () => {
   await assert.rejects(run('', { file: 'no-such-program' }), { code: 'ENOENT' });
-  assert.deepEqual((await run('sleep 60', { timeoutMs: 50 })).end, { signal: 9 });
+  assert.equal((await run('sleep 60', { timeoutMs: 50 })).end.signal, 9);
+});
+
+test('a program whose signal aborts is killed, also if it has aborted before', async () => {
+  const stopping = new AbortController();
+  const running = run('sleep 60', { signal: stopping.signal });
+  stopping.abort();
+  assert.equal((await running).end.signal, 9);
+  assert.equal((await run('sleep 60', { signal: stopping.signal })).end.signal, 9);
+});
+
+test('the processor time of a program is that of itself and of what it waited for', async () => {
+  const { end } = await run('i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; times');
+  const { output, end: both } = await run(
+    'sh -c "i=0; while [ \\$i -lt 100000 ]; do i=\\$((i + 1)); done"; cat /proc/$$/stat',
+  );
+  assert.ok(end.processorMs >= 10, `${end.processorMs} ms`);
+  // Fields 14 to 17 count what the shell and its children used, in ticks of 10 ms.
+  const ticks = output.split(') ')[1]?.split(' ').slice(11, 15).map(Number) ?? [];
+  const seenMs = 10 * ticks.reduce((sum, each) => sum + each, 0);
+  assert.ok(Math.abs(both.processorMs - seenMs) <= 50, `${both.processorMs} ms, of which ${seenMs} were seen`);
+  assert.ok((await run('sleep 0.2')).end.processorMs < 100);
 });
 
 test('many programs at once are reaped separately, and so are children of Node', async () => {

@@ -301,6 +301,16 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
+  test('a warm pool gives the memory of its instances to sandboxes, and fills again', async () => {
+    await using world = openPool(3);
+    await world.filled();
+    await world.pool.giveUp();
+    assert.equal(world.maker.living.size, 0);
+    assert.equal(world.pool.state().ready, 0);
+    await world.pool.refresh();
+    await world.filled();
+  });
+
   test('pauses before it launches again after a failure', async () => {
     await using world = openPool(1);
     await world.filled();

@@ -131,6 +131,11 @@ export class WarmPool {
     return { size: this.#size, ready: this.#ready.size, hits: this.#hits, misses: this.#misses };
   }
 
+  /** Removes what is ready, so that sandboxes get its memory. The refill goes on when there is memory to spare. */
+  async giveUp(): Promise<void> {
+    await this.#ready.removeAll();
+  }
+
   /** Removes the instances that died or became stale, or all of them when memory is short. */
   async refresh(): Promise<void> {
     if (this.#ready.size === 0 || this.#maker.hasMemoryToSpare()) await this.#ready.removeStale();

@@ -6,6 +6,7 @@ import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecord, InstanceRecords } from '../instance/instance-records.ts';
 import { isLoopDeviceBackedBy } from '../linux/loop-device.ts';
+import type { FrozenInstances } from '../memory/frozen-instances.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { Runtime } from '../oci/runtime.ts';
@@ -17,6 +18,7 @@ export interface RemovalDeps {
   records: InstanceRecords;
   slots: Slots;
   cgroups: Cgroups;
+  frozen: Pick<FrozenInstances, 'forget'>;
   diskImages: DiskImages;
   network: SandboxNetwork;
   egress: EgressGate;
@@ -36,6 +38,7 @@ export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promi
   const record = host.records.read(key);
 
   removeMountPoints(rootPaths(host.mountsDir, key));
+  host.frozen.forget(key);
   await host.cgroups.destroy(key);
   // The slot is free as soon as its last process is gone, so it and its link may belong to another instance by now.
   const slot = host.slots.find(key);

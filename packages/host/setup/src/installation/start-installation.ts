@@ -2,12 +2,13 @@ import { join, resolve } from 'node:path';
 import { clocheCommand, runPaths } from '@cloche/layout';
 import { findFreePort } from '@cloche/node-support';
 import { InstanceList } from '@cloche/protocol';
-import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
+import { type EffectiveSetting, effectiveSettings, settingsFor } from '@cloche/settings';
 import { Value } from 'typebox/value';
 import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
 import { ensureCompiledCode } from './compiled-code.ts';
+import { arrangeCompressedSwap, endWithCompressedSwap } from './compressed-swap.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPaths, preparePaths } from './installation-paths.ts';
 import { type PartName, PROGRAMS, type ProcessName, type Programs } from './parts.ts';
@@ -104,6 +105,10 @@ export async function startInstallation(options: InstallationOptions): Promise<I
     readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
   });
   try {
+    await arrangeCompressedSwap(
+      places.installationId,
+      options.env?.CLOCHE_ZRAM ?? settingsFor('setup', settings).CLOCHE_ZRAM,
+    );
     await parts.start();
   } catch (error) {
     await lock.release();
@@ -144,6 +149,10 @@ function describe(
   const { hostdSocket, operatorSocket } = runPaths(places.runDir);
   const operator: Installation['operator'] = (...operation) => callSocket(operatorSocket, ...operation);
   let hasStopped = false;
+  const instanceCount = async () => {
+    const { body } = await callSocket(hostdSocket, 'GET', '/instances');
+    return Value.Parse(InstanceList, body).instances.length;
+  };
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
@@ -162,17 +171,13 @@ function describe(
       await parts.get(name).start();
     },
     operator,
-    instanceCount: async () => {
-      const { body } = await callSocket(hostdSocket, 'GET', '/instances');
-      return Value.Parse(InstanceList, body).instances.length;
-    },
+    instanceCount,
     stop: async ({ destroyAll = false } = {}) => {
       try {
         if (destroyAll && !hasStopped) await destroyEverySandbox(parts, operator);
       } finally {
         hasStopped = true;
-        await parts.stop();
-        await lock.release();
+        await endWithCompressedSwap(places.installationId, instanceCount, () => parts.stop()).finally(lock.release);
       }
     },
   };

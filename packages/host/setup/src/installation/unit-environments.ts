@@ -5,6 +5,7 @@ import type { PreparedHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
 import { writeBalancerConfig } from './balancer-config.ts';
 import { ensureCompiledCode } from './compiled-code.ts';
+import { arrangeCompressedSwap } from './compressed-swap.ts';
 import { preparePaths } from './installation-paths.ts';
 import { environmentFor } from './part-environment.ts';
 import { CHECKOUT, PART_NAMES } from './parts.ts';
@@ -31,7 +32,8 @@ export async function writeUnitEnvironments(
   requireFolder('CLOCHE_DATA_DIR', own.CLOCHE_DATA_DIR, dataDir);
   requireFolder('CLOCHE_RUN_DIR', own.CLOCHE_RUN_DIR ?? runDir, runDir);
   const cacheDir = own.CLOCHE_CACHE_DIR ?? '';
-  const { runDir: runFolder } = await preparePaths(dataDir, runDir, prepared.accounts);
+  const { runDir: runFolder, installationId } = await preparePaths(dataDir, runDir, prepared.accounts);
+  await arrangeCompressedSwap(installationId, own.CLOCHE_ZRAM);
   // The units run the parts where the checkout is.
   const compiledDir = await ensureCompiledCode(cacheDir, CHECKOUT, prepared.accounts);
   const places = { dataDir, runDir: runFolder, cacheDir, compiledDir };
