@@ -147,7 +147,7 @@ export class Launcher {
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
-      const { memoryBytes } = resources;
+      const { memoryBytes } = plan.resources;
       const running = { source, startedAt, slot, loopDevice, ...disk.recorded, memoryBytes, init };
       host.records.write(key, recordOf(plan, running));
       return running;

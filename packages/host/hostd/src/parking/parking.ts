@@ -10,6 +10,7 @@ import type { InstanceRecords, LiveRecord } from '../instance/instance-records.t
 import { versionOfSource } from '../instance/instance-source.ts';
 import type { Instances } from '../instances/instances.ts';
 import { syncFileSystem, trimFileSystem } from '../linux/write-out.ts';
+import type { FrozenInstances } from '../memory/frozen-instances.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
 import type { Runtime } from '../oci/runtime.ts';
 import type { DiskImages } from '../storage/disk-image.ts';
@@ -20,6 +21,7 @@ export interface ParkingDeps {
   records: InstanceRecords;
   runtime: Pick<Runtime, 'writeBack'>;
   cgroups: Cgroups;
+  frozen: Pick<FrozenInstances, 'thaw'>;
   meter: Pick<InstanceMeter, 'trafficOf' | 'useOf'>;
   diskImages: DiskImages;
   parkedDisks: ParkedDisks;
@@ -110,11 +112,11 @@ export class Parking {
   }
 
   async #end(key: InstanceKey, living: LiveRecord): Promise<ParkedInstance['use']> {
-    const { records, cgroups, runtime, meter, log } = this.#host;
+    const { records, cgroups, frozen, runtime, meter, log } = this.#host;
     // Read before the kill, because the kernel removes the link soon after the last process.
     const traffic = meter.trafficOf(living);
     // A frozen guest could not end by itself.
-    cgroups.freezer.thaw(key);
+    frozen.thaw(key);
     // A guest that does not end is killed like any other, and loses what it has not written.
     await runtime
       .writeBack({ key, bundleDir: records.folderOf(key) }, living.init)
