@@ -77,7 +77,10 @@ export class GroupUsage {
   /** Returns undefined when the instance's group is gone. */
   held(key: string): HeldMemory | undefined {
     const folder = join(this.#files.memoryDir, key, this.#group.name);
-    return ifPresent(() => ({ residentBytes: this.#memoryBytes(folder), swappedBytes: this.#swappedBytes(folder) }));
+    return ifPresent(() => {
+      const of = this.#counters(folder);
+      return { residentBytes: this.#memoryBytes(folder, of), swappedBytes: this.#swappedBytes(folder, of) };
+    });
   }
 
   /** Returns the ids of the processes in the group. */
@@ -86,15 +89,15 @@ export class GroupUsage {
     return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line)]));
   }
 
-  #memoryBytes(folder: string): number {
+  #memoryBytes(folder: string, of = this.#counters(folder)): number {
     const { usage } = this.#files;
-    const of = this.#counters(folder);
     if (this.#group.memory === 'shared') return of('shmem');
     return Math.max(0, Number(readSmallFile(join(folder, usage))) - of('active_file') - of('inactive_file'));
   }
-  #swappedBytes(folder: string): number {
+
+  #swappedBytes(folder: string, of: (name: string) => number): number {
     const { swap } = this.#files;
-    if (swap === undefined) return this.#counters(folder)('swap');
+    if (swap === undefined) return of('swap');
     return existsSync(join(folder, swap)) ? Number(readSmallFile(join(folder, swap))) : 0;
   }
 

@@ -82,10 +82,8 @@ function openApp(host: Host, parts: HostdServices, config: HostdConfig, log: Log
     noteBusyClaim: () => pool.noteBusyClaim(),
     health: () => ({ status: 'ready', ...identity, pool: pool.state(), warnings: networkWatch.warnings }),
     measureNetwork: (signal) => networkWatch.measure(signal),
-    metrics: async () => {
-      await host.frozen.measure();
-      return poolMetrics(pool.state()) + memoryMetrics(host.frozen.bytes) + (await host.egress.metrics());
-    },
+    metrics: async () =>
+      poolMetrics(pool.state()) + memoryMetrics(await host.frozen.recentBytes()) + (await host.egress.metrics()),
     log,
   });
 }

@@ -11,6 +11,8 @@ import { ReclaimQueue } from './reclaim-queue.ts';
 const MEBIBYTE = 1024 * 1024;
 /** Longest wait for memory that can be reclaimed. */
 const HURRY_MS = 2_000;
+/** Least time between two measurements of all frozen instances for metrics. */
+const MEASURED_MS = 60_000;
 /** Instances measured before other work has its turn; each takes about 50 µs. */
 const MEASURED_BEFORE_YIELD = 32;
 const NOTHING: HeldMemory = { residentBytes: 0, swappedBytes: 0 };
@@ -41,6 +43,7 @@ export interface FrozenBytes {
 export class FrozenInstances {
   readonly #options: FrozenInstancesOptions;
   readonly #held = new Map<InstanceKey, HeldMemory>();
+  #measuredAt = Number.NEGATIVE_INFINITY;
   readonly #queue: ReclaimQueue;
   readonly #swap: () => readonly SwapDevice[];
 
@@ -109,6 +112,12 @@ export class FrozenInstances {
     if (this.#canReclaim()) await this.#queue.hurry(isEnough, HURRY_MS);
   }
 
+  /** Returns the bytes as of at most a minute ago. */
+  async recentBytes(): Promise<FrozenBytes> {
+    if (performance.now() - this.#measuredAt > MEASURED_MS) await this.measure();
+    return this.bytes;
+  }
+
   /** Returns the bytes by the last measurements. `measure` brings them up to date. */
   get bytes(): FrozenBytes {
     let [resident, swapped] = [0, 0];
@@ -121,6 +130,7 @@ export class FrozenInstances {
 
   /** Measures again: the kernel may have moved further memory to swap. */
   async measure(): Promise<void> {
+    this.#measuredAt = performance.now();
     let measured = 0;
     for (const key of [...this.#held.keys()]) {
       measured += 1;

@@ -15,6 +15,7 @@ import { SwapGroups } from '../cgroups/swap-groups.ts';
 import type { HostdConfig } from '../host/config.ts';
 
 const HELD_MIB = 16;
+const LARGE_MIB = 256;
 /** Holds memory that compresses well, and writes again and again a sum of it and the number of its sums. */
 const HOLDING = [
   '/usr/bin/env',
@@ -65,6 +66,20 @@ function swappedOf(pids: readonly number[]): number[] {
   return pids.map((pid) => Number(/^VmSwap:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]));
 }
 
+/** Returns the processes that hostd has started to move memory. */
+function helpersOf({ pid }: HostdProcess): string[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
+  return children.map(commandOf).filter((command) => command.includes('memory.force_empty'));
+}
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
 describe('the memory of a frozen instance', { skip }, () => {
   for (const CLOCHE_OCI_RUNTIME of ['crun', 'runc', 'runsc']) {
     test(`the memory of a frozen instance of ${CLOCHE_OCI_RUNTIME} is moved to swap, and is there after the thaw`, async () => {
@@ -97,6 +112,39 @@ describe('the memory of a frozen instance', { skip }, () => {
       assert.deepEqual(instanceLeftovers(config), []);
     });
   }
+
+  test('the memory of a frozen instance is not moved any further once the instance is thawed', async () => {
+    using installation = makeInstallation({ ...AT_ONCE });
+    const { config } = installation;
+    // Different in each page, so that moving all of it takes seconds.
+    const large = `const held = require('crypto').randomBytes(${LARGE_MIB} * 2 ** 20); setInterval(() => held, 1000)`;
+    await using hostd = await HostdProcess.start(installation, ['/usr/bin/env', 'node', '-e', large]);
+    await hostd.launch('sbx_a', await makeSpec(config, { memoryBytes: 2 * LARGE_MIB * MEBIBYTE }));
+    const all = LARGE_MIB * MEBIBYTE;
+    await eventually(() => heldBy(config).residentBytes > all, { because: 'it holds its memory' });
+    await using _swap = await zramForTest();
+    await hostd.call('POST', '/instances/sbx_a/1/freeze');
+    await eventually(() => heldBy(config).swappedBytes > 0, { because: 'its memory is moved' });
+    assert.equal((await hostd.call('POST', '/instances/sbx_a/1/thaw')).status, 200);
+    await eventually(() => helpersOf(hostd).length === 0, { because: 'the process that moves it has ended' });
+    const { swappedBytes } = heldBy(config);
+    assert.ok(swappedBytes < all, `${swappedBytes} bytes were moved before the thaw`);
+    await delay(500);
+    assert.ok(heldBy(config).swappedBytes <= swappedBytes, 'it only comes back');
+    await hostd.stop('sbx_a');
+  });
+
+  test('the memory of a frozen instance that is deleted while it is moved leaves nothing', async () => {
+    using installation = makeInstallation({ ...AT_ONCE });
+    const { config } = installation;
+    await using hostd = await HostdProcess.start(installation, HOLDING);
+    await launchHolding(hostd, config);
+    await using _swap = await zramForTest();
+    await hostd.call('POST', '/instances/sbx_a/1/freeze');
+    await hostd.stop('sbx_a');
+    assert.deepEqual(instanceLeftovers(config), []);
+    await eventually(() => helpersOf(hostd).length === 0, { because: 'the process that moves it has ended' });
+  });
 
   test('the memory of a frozen instance stays where it is without swap', {
     skip: swapDevices().length > 0 && 'this machine has swap',

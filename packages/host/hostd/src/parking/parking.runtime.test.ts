@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { initPid } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation } from '../../testing/installation.ts';
@@ -148,7 +149,9 @@ describe('a kept disk', () => {
     const generation = answers.findIndex(({ status }) => status === 200) + 2;
     refusedBy(await sandbox.launch(hostd, generation + 1, 1), 409, 'disk_in_use');
     // One that has died is removed first, without a sweep.
-    process.kill(initPid(config, 'sbx_a'), 'SIGKILL');
+    const init = initPid(config, 'sbx_a');
+    process.kill(init, 'SIGKILL');
+    await eventually(() => !existsSync(`/proc/${init}`), { because: 'the instance has died' });
     ok(await sandbox.launch(hostd, generation + 1, 1));
     await sandbox.stop(hostd, generation + 1);
     await sandbox.remove(hostd, 1);

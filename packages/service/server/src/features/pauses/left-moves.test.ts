@@ -207,6 +207,16 @@ describe('a wake that fails', () => {
         freezing.thaw = thaw;
       };
     },
+    'the host has no memory for it': (world) => {
+      const freezing = freezingOf(world);
+      const thaw = freezing.thaw.bind(freezing);
+      freezing.thaw = async () => {
+        throw new LaunchError('no_capacity', '100 MiB of memory are lacking');
+      };
+      return () => {
+        freezing.thaw = thaw;
+      };
+    },
     'the agent refuses to go on': (world) => {
       const { connect } = world.driver;
       const refused = async (...parts: Parameters<typeof connect>) => ({

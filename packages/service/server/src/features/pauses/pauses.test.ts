@@ -236,20 +236,26 @@ describe('a pause', () => {
     assert.ok(isFrozen(world, id));
   });
 
-  it('a pause whose freeze fails leaves the sandbox as it was', async () => {
-    await using world = await openPauses();
-    const id = await world.createReady();
-    const freezing = freezingOf(world);
-    const freeze = freezing.freeze.bind(freezing);
-    freezing.freeze = async () => {
-      throw new LaunchError('failed', 'the group does not freeze');
-    };
-    await assert.rejects(pause(world, id), { code: 'unavailable' });
-    assert.equal((await world.get(id)).paused, undefined);
-    assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
-    freezing.freeze = freeze;
-    assert.ok((await pause(world, id)).paused);
-  });
+  for (const [kind, message] of [
+    ['failed', /does not respond/],
+    ['unreachable', /does not respond/],
+    ['no_capacity', /has no memory/],
+  ] as const) {
+    it(`a pause whose freeze fails leaves the sandbox as it was: ${kind}`, async () => {
+      await using world = await openPauses();
+      const id = await world.createReady();
+      const freezing = freezingOf(world);
+      const freeze = freezing.freeze.bind(freezing);
+      freezing.freeze = async () => {
+        throw new LaunchError(kind, 'the group does not freeze');
+      };
+      await assert.rejects(pause(world, id), { code: 'unavailable', retryAfterSeconds: 1, message });
+      assert.equal((await world.get(id)).paused, undefined);
+      assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+      freezing.freeze = freeze;
+      assert.ok((await pause(world, id)).paused);
+    });
+  }
 
   it('a pause counts against the limits of paused sandboxes and not of live ones, exactly', async () => {
     await using world = await openPauses();

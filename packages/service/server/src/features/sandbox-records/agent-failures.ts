@@ -138,6 +138,9 @@ export function tooSlow(ms: number | undefined, cause: unknown): AppError {
 
 /** Returns the error for a runtime that failed. */
 export function hostError(error: LaunchError): AppError {
+  if (error.kind === 'no_capacity') {
+    return unavailable('The host has no memory for this now; try again, or end or pause other sandboxes.', error);
+  }
   return unavailable('The host of the sandbox does not respond; try again.', error);
 }
 
