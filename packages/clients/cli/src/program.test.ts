@@ -7,6 +7,7 @@ import { processTerminal } from './terminal/terminal.ts';
 
 /** Options whose absence means nothing that needs a word. */
 const NO_DEFAULT = [
+  'get --name',
   'run --code',
   'run --save-outputs',
   'artifacts --download',

@@ -27,9 +27,10 @@ async function call(name: string, args: Record<string, unknown>): Promise<any> {
 }
 
 it('the tools of MCP run code and commands, read and write files, keep artifacts and open previews', async () => {
-  const { sandbox } = await call('sandbox_create', { metadata: { by: 'mcp' } });
+  const { sandbox } = await call('sandbox_create', { name: 'tools', metadata: { by: 'mcp' } });
   const sandboxId = sandbox.id;
-  assert.equal((await call('sandbox_get', { sandboxId })).sandbox.id, sandboxId);
+  const { id, name } = (await call('sandbox_get', { sandboxId })).sandbox;
+  assert.deepEqual([id, name], [sandboxId, 'tools']);
   assert.equal((await call('run_code', { sandboxId, code: 'value 42' })).result, '42');
   const ran = await call('command_run', { sandboxId, command: 'echo hi' });
   assert.ok(ran.command.id);

@@ -1,6 +1,7 @@
 import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { Cloche, SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
+import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { madeDespite, watchForInterruption } from '../interruption.ts';
 import { type SelectionFlags, selected, showPage } from '../list-page.ts';
@@ -29,7 +30,9 @@ export function addSandboxCommands(program: Command): void {
   const create = leaf(sandbox, 'create', 'Create a sandbox and print its id', [
     'cloche sandbox create --ttl 30m --network deny-all',
     'id=$(cloche sandbox create); cloche run --sandbox $id script.py',
-  ]).option('--no-wait', 'do not wait until it is ready');
+  ])
+    .option('--no-wait', 'do not wait until it is ready')
+    .option('--name <name>', 'name that no other sandbox of the project has');
   perform(addSandboxOptions(create), createSandbox);
 
   const list = leaf(sandbox, 'list', 'List live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
@@ -37,14 +40,14 @@ export function addSandboxCommands(program: Command): void {
     .option('--status <status>', 'only sandboxes with this status')
     .option('--paused', 'only paused sandboxes')
     .option('--project <id>', 'only sandboxes of this project')
+    .option('--name <name>', 'only sandboxes with this name')
     .option('--metadata <key=value>', 'only sandboxes with this label; repeatable', keyValue);
   perform(selected(list), listSandboxes);
 
-  perform(leaf(sandbox, 'get <sandbox>', 'Show a sandbox'), async (session, _options, id: string) => {
-    const cloche = await session.connect();
-    const { info } = await cloche.sandboxes.get(id);
-    await session.show(info, () => describe(info, session.terminal.out));
-  });
+  const get = leaf(sandbox, 'get [sandbox]', 'Show a sandbox', ['cloche sandbox get --name web-app'])
+    .option('--name <name>', 'the sandbox with this name')
+    .option('--project <id>', 'project of the name (default: the default one)');
+  perform(get, showSandbox);
 
   const ttl = leaf(sandbox, 'ttl <sandbox>', 'Set the remaining lifetime of a sandbox', [
     'cloche sandbox ttl sbx_… 2h',
@@ -79,11 +82,28 @@ export function addSandboxCommands(program: Command): void {
   );
 }
 
-async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
+async function showSandbox(
+  session: Session,
+  { name, project }: { name?: string; project?: string },
+  id: string | undefined,
+): Promise<void> {
+  if ((id === undefined) === (name === undefined)) throw new UsageError('Give the id of a sandbox, or --name.');
+  const cloche = await session.connect();
+  const { info } =
+    name === undefined
+      ? await cloche.sandboxes.get(id as string)
+      : await cloche.sandboxes.getByName(name, present({ projectId: project }));
+  await session.show(info, () => describe(info, session.terminal.out));
+}
+
+async function createSandbox(
+  session: Session,
+  { name, ...options }: SandboxOptions & { wait: boolean; name?: string },
+): Promise<void> {
   const cloche = await session.connect();
   using interruption = watchForInterruption();
   const { signal } = interruption;
-  const sandbox = await madeDespite(signal, createWithTtl(cloche, sandboxBody(options)));
+  const sandbox = await madeDespite(signal, createWithTtl(cloche, { ...sandboxBody(options), ...present({ name }) }));
   try {
     if (options.wait) await sandbox.waitUntilReady({ signal });
     signal.throwIfAborted();
@@ -102,6 +122,7 @@ interface ListFlags extends SelectionFlags {
   paused?: boolean;
   status?: SandboxStatus;
   project?: string;
+  name?: string;
   metadata?: Record<string, string>;
 }
 
@@ -151,10 +172,12 @@ async function changeEach(
 }
 
 function sandboxTable(sandboxes: readonly SandboxInfo[], out: TableOutput): string {
+  const hasNames = sandboxes.some(({ name }) => name !== undefined);
   return table(
     sandboxes,
     [
       { title: 'ID', value: ({ id }) => id },
+      ...(hasNames ? [{ title: 'NAME', value: ({ name = '-' }: SandboxInfo) => name }] : []),
       {
         title: 'STATUS',
         value: statusText,
@@ -176,6 +199,7 @@ function describe(info: SandboxInfo, out: TableOutput): string {
   return fields(
     [
       ['id', info.id],
+      ['name', info.name],
       ['status', statusText(info)],
       ['failed because', info.failureReason],
       ['template', `${info.templateSlug} ${info.templateVersion} (${info.templateVersionId})`],

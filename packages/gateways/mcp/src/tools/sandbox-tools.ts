@@ -7,6 +7,7 @@ import { describeTool } from './tool.ts';
 
 const sandbox = z.object({
   id: z.string(),
+  name: z.string().optional(),
   status: z.string(),
   template: z.string(),
   expiresAt: z.string(),
@@ -28,6 +29,7 @@ export const sandboxTools = [
       description:
         'Creates a sandbox with a lifetime, and optionally with labels, environment variables and no network.',
       input: z.object({
+        name: id().optional().describe('Name that no other sandbox of the project has.'),
         template: id().optional().describe('Slug or id of a template. Default: Python and Node.js.'),
         ttlMs: ttlMs.optional(),
         metadata: labels().optional().describe('Labels.'),
@@ -137,8 +139,9 @@ export const sandboxTools = [
   ),
 ];
 
-function infoOf({ id, status, templateSlug, expiresAt, paused, metadata }: SandboxInfo) {
-  return { id, status, template: templateSlug, expiresAt, ...(paused && { pausedAt: paused.at }), metadata };
+function infoOf({ id, name, status, templateSlug, expiresAt, paused, metadata }: SandboxInfo) {
+  const pausedAt = paused?.at;
+  return { id, ...defined({ name }), status, template: templateSlug, expiresAt, ...defined({ pausedAt }), metadata };
 }
 
 /** Leaves out what was not given, because `undefined` is no value of a body. */
