@@ -1,11 +1,12 @@
 /** Sandboxes of a fake runtime that are paused and resumed. */
 import { operations, type Sandbox, type SandboxId } from '@cloche/contract';
 import type { Freezing } from '@cloche/runtime';
+import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
 import { CommandsWorld } from './commands.ts';
 import { openWorld, type SandboxesWorld } from './sandboxes.ts';
 import type { TestRequest } from './test-request.ts';
 
-export const openPauses = () => openWorld(CommandsWorld);
+export const openPauses = (settings: Partial<SandboxSettings> = {}) => openWorld(CommandsWorld, settings);
 
 export async function pause(
   world: SandboxesWorld,

@@ -9,7 +9,10 @@ import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import type { SandboxesWorld } from './sandboxes.ts';
 
 /** A repository of its own over the records of `world`, or over those of another database. */
-export function repositoryOf({ db: own, clock, ids, serverId }: SandboxesWorld, db = own): SqlSandboxRepository {
+export function repositoryOf(
+  { db: own, clock, ids, serverId, settings }: SandboxesWorld,
+  db = own,
+): SqlSandboxRepository {
   const changes = new Changes<SandboxId>();
   const transactions = new Transactions(db);
   return new SqlSandboxRepository({
@@ -21,5 +24,6 @@ export function repositoryOf({ db: own, clock, ids, serverId }: SandboxesWorld, 
     activity: new Executions(clock, changes),
     clock,
     serverId,
+    pauseRetentionMs: settings.pauseRetentionMs,
   });
 }

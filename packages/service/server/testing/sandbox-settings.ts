@@ -8,4 +8,7 @@ export const SETTINGS: SandboxSettings = {
   recordRetentionMs: 30 * 86_400_000,
   eventRetentionMs: 30 * 86_400_000,
   pauseRetentionMs: 30 * 86_400_000,
+  pauseAfterIdleMs: undefined,
+  idleCpuPercent: 2,
+  wakeTimeoutMs: 10_000,
 };

@@ -21,6 +21,8 @@ import type { Limits } from '../src/features/quotas/limits.ts';
 import { Quotas } from '../src/features/quotas/quotas.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
 import { ProjectAccess } from '../src/platform/access/project-access.ts';
+import { MarkSigner } from '../src/platform/audit-log/audit-chain.ts';
+import { AuditLog } from '../src/platform/audit-log/audit-log.ts';
 import { OPEN_FENCE } from '../src/platform/base/fence.ts';
 import type { Database } from '../src/platform/db/database.ts';
 import { LiveServers } from '../src/platform/db/live-servers.ts';
@@ -257,6 +259,7 @@ export class SandboxesWorld implements AsyncDisposable {
       outbox: this.outbox,
       projects: this.projects,
       quotas: this.quotas,
+      auditLog: new AuditLog({ ...this, signer: new MarkSigner(Buffer.alloc(32, 1)) }),
       ids: this.ids,
       log: SILENT,
       driver: this.driver,

@@ -4,8 +4,9 @@ import { ERROR_CODES } from './errors.ts';
 import { isIdempotencyKey } from './idempotency.ts';
 import { mapBytes } from './limits.ts';
 import { openApiDocument } from './openapi/document.ts';
-import { errorsOf, type Operation } from './operation.ts';
+import type { Operation } from './operation.ts';
 import { AUDIT_ACTIONS } from './operations/audit-actions.ts';
+import { errorsOf } from './operations/errors-of.ts';
 import { type OperationId, operations } from './operations/index.ts';
 import { SCOPES } from './scopes.ts';
 

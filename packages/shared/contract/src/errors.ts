@@ -4,6 +4,7 @@
  */
 import { type Static, type TSchema, Type } from 'typebox';
 import { oneOf } from './list.ts';
+import { WAKE_MODES } from './pause-policy.ts';
 import { DESTROYED_REASONS } from './sandbox.ts';
 
 /** An invalid field of a request. */
@@ -107,7 +108,10 @@ export const ERRORS = {
   sandbox_paused: {
     status: 409,
     retryable: false,
-    details: undefined,
+    details: Type.Object({
+      wake: oneOf(WAKE_MODES, 'What wakes the sandbox beside `resume`, as in `pause.wake`.'),
+      memory: oneOf(['kept'], '`kept`: its processes and variables go on after the wake.'),
+    }),
     summary: 'The operation needs a sandbox that is not paused; resume it first.',
   },
   sandbox_incompatible: {

@@ -7,6 +7,9 @@ export const LIMITS = {
   updateTtlMaxMs: 86_400_000,
   sessionMaxMs: 86_400_000,
   pauseRetainMinMs: 60_000,
+  /** Shortest time without use after which a sandbox is paused or destroyed. */
+  idleMinMs: 1_000,
+  wakeTtlMinMs: 1_000,
   /** Requests that may wait for the wake of one sandbox, and for wakes on one server. */
   wakeWaitersPerSandbox: 256,
   wakeWaiters: 4_096,

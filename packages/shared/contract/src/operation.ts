@@ -69,37 +69,6 @@ export interface Operation {
   readonly deprecation?: { readonly since: Date; readonly sunset: Date; readonly successorId: string };
 }
 
-/** Errors that every authenticated operation can return. */
-export const COMMON_ERRORS = [
-  'invalid_request',
-  'unauthorized',
-  'forbidden',
-  'not_found',
-  'method_not_allowed',
-  'rate_limited',
-  'internal',
-  'unavailable',
-] as const satisfies readonly ErrorCode[];
-/** Errors of operations with a body. */
-export const BODY_ERRORS = ['payload_too_large', 'unsupported_media_type'] as const satisfies readonly ErrorCode[];
-export const IDEMPOTENCY_ERRORS = [
-  'idempotency_request_in_progress',
-  'idempotency_key_reused',
-  'quota_exceeded',
-] as const satisfies readonly ErrorCode[];
-
-/** Returns every error code of `operation`, its own first. */
-export function errorsOf(operation: Operation): ErrorCode[] {
-  return [
-    ...new Set([
-      ...operation.errors,
-      ...COMMON_ERRORS,
-      ...(operation.body || operation.upload ? BODY_ERRORS : []),
-      ...(operation.idempotency === 'none' ? [] : IDEMPOTENCY_ERRORS),
-    ]),
-  ];
-}
-
 /** Description of the `content-digest` header of uploads. */
 export const CONTENT_DIGEST =
   'Digests of the body, as `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530); other algorithms are ignored. If the ' +

@@ -12,7 +12,10 @@ export const PREVIEW_ERRORS = {
   },
   preview_port_closed: { status: 502, means: 'Nothing listens on the port inside the sandbox.' },
   preview_no_http: { status: 502, means: 'The program on the port does not speak HTTP, or closed the connection.' },
-  sandbox_paused: { status: 503, means: 'The sandbox is paused; a WebSocket is refused with 409.' },
+  sandbox_paused: {
+    status: 503,
+    means: 'The sandbox is paused, and its policy is not `traffic`; a WebSocket is refused with 409.',
+  },
   preview_busy: { status: 503, means: 'The preview has too many connections.' },
   preview_unavailable: { status: 503, means: 'The sandbox is not ready, or cannot be reached.' },
   preview_timeout: { status: 504, means: 'The program on the port did not answer in time.' },

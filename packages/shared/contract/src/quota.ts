@@ -7,7 +7,7 @@ export const QUOTAS = {
   liveSandboxes: 'Sandboxes that have not ended and are not paused.',
   liveCpu: 'CPU cores of the sandboxes that have not ended and are not paused, together.',
   liveMemoryMb: 'Memory of the sandboxes that have not ended and are not paused, together, in MiB.',
-  pausedSandboxes: 'Paused sandboxes.',
+  pausedSandboxes: 'Sandboxes that are paused, or that `pause.onExpiry` pauses at their expiry.',
   pausedMemoryMb: 'Memory of the paused sandboxes, together, in MiB.',
   sandboxesPerMinute: 'Sandboxes created in a minute.',
   requestsPerMinute: 'Requests in a minute.',

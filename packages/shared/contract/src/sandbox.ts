@@ -10,6 +10,7 @@ import {
 import { DEFAULT_TEMPLATE, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
+import { PausePolicy, SandboxPause } from './pause-policy.ts';
 import { UniqueName } from './sandbox-name.ts';
 import { documented, NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
@@ -44,8 +45,9 @@ export const SANDBOX_STATUS_FACTS = {
   failed: ENDED,
 } as const satisfies Record<SandboxStatus, object>;
 
-export const PAUSE_CAUSES = ['request'] as const;
-export const WAKE_CAUSES = ['request', 'operation'] as const;
+export const PAUSE_CAUSES = ['request', 'idle', 'expiry'] as const;
+export type PauseCause = (typeof PAUSE_CAUSES)[number];
+export const WAKE_CAUSES = ['request', 'operation', 'traffic'] as const;
 export type WakeCause = (typeof WAKE_CAUSES)[number];
 
 export const DESTROYED_REASONS = ['idle_expired', 'platform_cleanup', 'ttl_expired', 'user_killed'] as const;
@@ -115,14 +117,18 @@ export const Sandbox = Type.Object(
     ttlMs: Type.Integer({ description: 'Lifetime that was requested last, in milliseconds.' }),
     idleTimeoutMs: Type.Optional(Type.Integer({ description: 'Idle timeout that was requested, in milliseconds.' })),
     expiresAt: timestamp(
-      'When the service destroys the sandbox. A pause stops the lifetime: while `paused` is present, this is the end of ' +
-        'the time for which a pause may last. A wake starts a lifetime anew.',
+      'When the service destroys the sandbox, or pauses it if `pause.onExpiry` is true. A pause stops the lifetime: while ' +
+        '`paused` is present, this is the end of the time for which a pause may last. A wake starts a lifetime anew.',
     ),
+    pause: SandboxPause,
     paused: Type.Optional(
       Type.Object(
         {
           at: timestamp('When it was paused.'),
-          by: oneOf(PAUSE_CAUSES, '`request`: a client paused it.'),
+          by: oneOf(
+            PAUSE_CAUSES,
+            '`request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended.',
+          ),
           memory: oneOf(
             ['kept'],
             '`kept`: processes, variables, terminals and open files go on after the wake. A restart of the host loses them, ' +
@@ -139,7 +145,8 @@ export const Sandbox = Type.Object(
           at: timestamp('When its agent answered again.'),
           by: oneOf(
             WAKE_CAUSES,
-            '`request`: a client resumed it. `operation`: a request needed its processes or files.',
+            '`request`: a client resumed it. `operation`: a request needed its processes or files. `traffic`: a request ' +
+              'to one of its previews.',
           ),
           memory: oneOf(['kept'], '`kept`: everything went on.'),
         },
@@ -186,11 +193,12 @@ export const CreateSandboxBody = Type.Object(
     ),
     idleTimeoutMs: Type.Optional(
       Type.Integer({
-        minimum: 1000,
+        minimum: LIMITS.idleMinMs,
         maximum: LIMITS.sessionMaxMs,
         description: 'Destroys the sandbox when it was not used for this many milliseconds. Default: never.',
       }),
     ),
+    pause: Type.Optional(PausePolicy),
     metadata: Type.Optional(Metadata),
     env: Type.Optional(environment('Environment variables of all processes in the sandbox.')),
     secrets: Type.Optional(
@@ -258,8 +266,8 @@ export const PauseSandboxBody = Type.Object(
       Type.Integer({
         minimum: LIMITS.pauseRetainMinMs,
         description:
-          'How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default and ' +
-          'maximum: what the operator set, 30 days unless changed.',
+          'How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default: ' +
+          '`pause.retainMs`. Maximum: what the operator set, 30 days unless changed.',
       }),
     ),
   },
@@ -274,7 +282,7 @@ export const ResumeSandboxBody = Type.Object(
         minimum: 1,
         ...documented({ maximum: LIMITS.sessionMaxMs }),
         description:
-          'Lifetime in milliseconds, counted from the wake. Default: the `ttlMs` of the creation. If the sandbox is not ' +
+          'Lifetime in milliseconds, counted from the wake. Default: `pause.wakeTtlMs`. If the sandbox is not ' +
           'paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one ' +
           'changes nothing.',
       }),

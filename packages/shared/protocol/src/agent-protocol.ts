@@ -57,6 +57,8 @@ export const PauseAgent = Type.Object({
   token: Word,
   /** Whether runs and waited commands are ended. Otherwise the request is refused while there are some. */
   force: Type.Boolean(),
+  /** Whether it is refused, too, while a request opens a context, or reads or writes files. Earlier agents ignore it. */
+  isIdle: Type.Optional(Type.Boolean()),
 });
 export type PauseAgent = Static<typeof PauseAgent>;
 

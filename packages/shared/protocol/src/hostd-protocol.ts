@@ -10,6 +10,7 @@
  * | `GET /instances` | → `InstanceList`: all live instances of this installation |
  * | `GET /instances/:sandboxId/:generation` | → `Instance`, or 404 `instance_not_found` if it does not live here |
  * | `GET /uses` | → `InstanceUseList`: what each live instance has used |
+ * | `POST /uses` | `MeasureInstances` → `InstanceUseList`: what those that live have used |
  * | `POST /measurements` | `MeasureInstances` → `MeasuredInstanceList`: measurements of those that live |
  * | `GET /instances/:sandboxId/:generation/measurements` | `HistoryQuery` → `InstanceHistory` |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |

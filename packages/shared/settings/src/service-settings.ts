@@ -143,6 +143,25 @@ export const SERVICE_SETTINGS = {
     readBy: ['server'],
     summary: 'how long a sandbox may stay paused at most; afterwards it is destroyed',
   },
+  CLOCHE_PAUSE_AFTER_IDLE_MS: {
+    value: milliseconds(1000, DAY_MS),
+    defaultText: 'never',
+    readBy: ['server'],
+    summary:
+      'after how long without use a sandbox is paused whose creation gives neither `pause` nor `idleTimeoutMs`; not one of E2B, a job or a build',
+  },
+  CLOCHE_IDLE_CPU_PERCENT: {
+    value: integer(1, 100),
+    default: 2,
+    readBy: ['server'],
+    summary: 'a sandbox whose processes use as much of a core, on average, is not paused for want of use',
+  },
+  CLOCHE_WAKE_TIMEOUT_MS: {
+    value: milliseconds(100, 600_000),
+    default: 10_000,
+    readBy: ['server'],
+    summary: 'how long a request to a preview waits for its paused sandbox to wake; then it gets 503',
+  },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 30 * DAY_MS,

@@ -32,8 +32,6 @@ import { FakeFreezing } from './fake-freezing.ts';
 import { fakeManifest } from './fake-manifest.ts';
 import { FakeVersions } from './fake-versions.ts';
 
-type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
-
 interface FakeInstance {
   readonly instance: Instance & { isFrozen?: true };
   /** Usage of the instance; tests add to it with `spend`. */
@@ -119,7 +117,7 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   }
 
   /** Adds to what the sandbox's instance has used. */
-  spend(sandboxId: string, { cpuMs = 0, egressBytes = 0, ingressBytes = 0 }: Partial<Counters>): void {
+  spend(sandboxId: string, { cpuMs = 0, egressBytes = 0, ingressBytes = 0 }: Partial<InstanceUse>): void {
     const { use } = this.#instanceOf(sandboxId);
     use.cpuMs += cpuMs;
     use.egressBytes += egressBytes;
@@ -129,8 +127,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   #instanceOf(sandboxId: string): FakeInstance {
     const found = [...this.#instances.values()].filter(({ instance }) => instance.sandboxId === sandboxId);
     const latest = found.toSorted((one, other) => other.instance.generation - one.instance.generation)[0];
-    if (latest) return latest;
-    throw new Error(`no instance of ${sandboxId}`);
+    if (!latest) throw new Error(`no instance of ${sandboxId}`);
+    return latest;
   }
 
   /** Replace it to see what is announced. */
@@ -200,13 +198,17 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   #liveOf({ sandboxId, generation }: InstanceName): FakeInstance {
     this.#requireUp();
     const live = this.#instances.get(`${sandboxId}/${generation}`);
-    if (live) return live;
-    throw new AgentError('gone', `no instance of ${sandboxId}`);
+    if (!live) throw new AgentError('gone', `no instance of ${sandboxId}`);
+    return live;
   }
 
   async uses(): Promise<readonly InstanceUse[]> {
     this.#requireUp();
     return [...this.#instances.values()].map(({ use }) => ({ ...use }));
+  }
+
+  async usesOf(instances: readonly InstanceName[]): Promise<readonly InstanceUse[]> {
+    return (await this.uses()).filter((use) => instances.some(({ sandboxId }) => sandboxId === use.sandboxId));
   }
 
   async measure(instances: readonly InstanceName[]): Promise<readonly MeasuredInstance[]> {
@@ -239,8 +241,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   async list(): Promise<readonly PlaceListing[]> {
     if (this.isDown) return [{ place: 'fake', unknown: unreachable() }];
     const instances = this.instances().filter(({ sandboxId }) => !this.unreachable.has(sandboxId));
-    const second = this.unreachable.size === 0 ? [] : [{ place: 'second', unknown: unreachable() }];
-    return [{ place: 'fake', instances }, ...second];
+    const second = { place: 'second', unknown: unreachable() };
+    return [{ place: 'fake', instances }, ...(this.unreachable.size === 0 ? [] : [second])];
   }
 
   /** Returns what lives, also while the host does not answer. */
@@ -278,9 +280,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
 
   async removeVersion(version: CapturedVersionRef): Promise<void> {
     this.#requireUp();
-    for (const { instance } of this.#instances.values()) {
-      if (instance.templateVersionId === version.id) throw new CaptureError('in_use', 'an instance runs on it');
-    }
+    const isUsed = this.instances().some(({ templateVersionId }) => templateVersionId === version.id);
+    if (isUsed) throw new CaptureError('in_use', 'an instance runs on it');
     this.#versions.remove(version);
   }
 

@@ -69,6 +69,8 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
   const policy = networkPolicy(request);
   return {
     template: slugOf(request.templateID),
+    // The operator's pauses by default are not for clients that expect none.
+    pause: {},
     ...(request.metadata && { metadata: request.metadata }),
     ...(request.envVars && { env: request.envVars }),
     ...(policy && { networkPolicy: policy }),

@@ -47,7 +47,9 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
   const answerRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!passesClosedGate(request)) gate.requireOpen();
     if (isEndless(request)) gate.endAtClosing(response);
-    return files.takes(request) ? files.answer(request, response) : route({ ...deps, pauses }, request, response);
+    const isOfFiles = files.takes(request);
+    pauses.count(request, response, isOfFiles);
+    return isOfFiles ? files.answer(request, response) : route({ ...deps, pauses }, request, response);
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     activity.touch();

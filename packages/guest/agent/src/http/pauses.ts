@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Deadline, reportFailure } from '@cloche/node-support';
 import { StillRunning } from '../base/agent-error.ts';
 import type { Gate } from '../base/gate.ts';
@@ -17,6 +17,9 @@ const PASSING = /^(GET \/(health|activity|contexts|commands\/[^/]+)|POST \/(paus
 /** Answers that last as long as their reader wants, with nothing that is lost when they are read again. */
 const ENDLESS = /^(GET \/files\/watch\?|POST \/commands\/[^/]+\/follow$)/;
 
+/** Requests that open a context. */
+const OPENING = /^(PUT \/contexts\/[^/]+|POST \/contexts\/[^/]+\/restart)$/;
+
 export interface PausesDeps {
   gate: Gate;
   contexts: Pick<ContextRegistry, 'running' | 'cancelRuns'>;
@@ -28,20 +31,32 @@ export class Pauses {
   readonly #deps: PausesDeps;
   /** Resolves when what the last pause has ended is over. */
   #ended = Promise.resolve();
+  /** Requests in progress that keep a sandbox from a pause by idleness. */
+  #uses = 0;
 
   constructor(deps: PausesDeps) {
     this.#deps = deps;
   }
 
+  /** Counts a request that opens a context, or reads or writes files, until its answer is over. */
+  count(request: IncomingMessage, response: ServerResponse, isOfFiles: boolean): void {
+    const isUse = isOfFiles ? !isEndless(request) : OPENING.test(`${request.method} ${request.url}`);
+    if (!isUse) return;
+    this.#uses += 1;
+    response.once('close', () => {
+      this.#uses -= 1;
+    });
+  }
+
   /**
    * Closes the gate. Idempotent by token. With `force`, ends runs and waited commands first; otherwise throws `running`
-   * while there are some.
+   * while there are some, or, if the pause is one by idleness, while another request uses the sandbox.
    */
   async pause(request: IncomingMessage): Promise<{ isPaused: true }> {
-    const { token, force } = readPauseAgent(await readJson(request));
+    const { token, force, isIdle } = readPauseAgent(await readJson(request));
     const { gate, contexts, commands } = this.#deps;
     if (!gate.isClosedBy(token)) {
-      const running = contexts.running + commands.waited;
+      const running = contexts.running + commands.waited + (isIdle ? this.#uses : 0);
       if (running > 0 && !force) throw new StillRunning(running);
       gate.close(token);
       if (running > 0) this.#ended = this.#endWork();

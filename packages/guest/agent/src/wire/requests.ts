@@ -77,7 +77,7 @@ export function readAnswerMessage(body: unknown): string {
 export function readPauseAgent(body: unknown): PauseAgent {
   const fields = fieldsOf(body, 'body');
   if (typeof fields.force !== 'boolean') throw new AgentError('bad_request', 'force is not true or false.');
-  return { token: tokenIn(fields), force: fields.force };
+  return { token: tokenIn(fields), force: fields.force, isIdle: fields.isIdle === true };
 }
 
 export function readResumeAgent(body: unknown): ResumeAgent {

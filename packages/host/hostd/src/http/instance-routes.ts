@@ -121,6 +121,12 @@ export function addMeasurementRoutes(app: FastifyInstance, measured: MeasuredIns
   app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await measured.uses() }));
 
   app.post<{ Body: MeasureInstances }>(
+    '/uses',
+    { schema: { body: MeasureInstances, response: { 200: InstanceUseList } } },
+    async ({ body }) => ({ uses: await measured.usesOf(body.instances) }),
+  );
+
+  app.post<{ Body: MeasureInstances }>(
     '/measurements',
     { schema: { body: MeasureInstances, response: { 200: MeasuredInstanceList } } },
     async ({ body }) => ({ measured: await measured.measure(body.instances) }),

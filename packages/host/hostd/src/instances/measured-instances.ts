@@ -34,6 +34,19 @@ export class MeasuredInstances {
     return uses;
   }
 
+  /** Returns the same of the instances that live, out of those that are named. */
+  async usesOf(names: readonly InstanceName[]): Promise<InstanceUse[]> {
+    const { records, meter } = this.#deps;
+    const uses: InstanceUse[] = [];
+    for await (const name of withPauses(names)) {
+      const key = records.keyOf(name);
+      const living = records.findLive(key);
+      const use = living && meter.useOf(key, living);
+      if (use) uses.push(use);
+    }
+    return uses;
+  }
+
   /** Measures the instances that live, out of those that are named. */
   async measure(names: readonly InstanceName[]): Promise<MeasuredInstance[]> {
     const { records, measurements } = this.#deps;

@@ -113,6 +113,11 @@ export interface Instances {
 export interface Metering {
   /** Returns what each live instance has used so far. */
   uses(): Promise<readonly InstanceUse[]>;
+  /**
+   * Returns what those of the named instances that live have used so far; at most `MAX_MEASURED_INSTANCES`. A host daemon
+   * of an earlier release refuses it.
+   */
+  usesOf(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly InstanceUse[]>;
   /** Measures those of the named instances that live; at most `MAX_MEASURED_INSTANCES`. */
   measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]>;
   /**
@@ -177,11 +182,16 @@ export interface AgentClient {
   isRunning(signal: AbortSignal): Promise<boolean>;
   /**
    * Closes the agent's gate, so that it refuses work with `pausing` until `resume`. Idempotent by token. Resolves with
-   * the number of runs and waited commands in progress, and does nothing, if there are some and `force` is false. Throws
+   * the number of runs and waited commands in progress, and with `isIdle` of transfers of files, and does nothing, if there
+   * are some and `force` is false. Throws
    * `AgentError`, `not_found` if the agent is of a release that has no gate. A gate opens again by itself, after
    * `GATE_TICKS` seconds in which the instance was not frozen.
    */
-  pause(token: string, options: { force: boolean }, signal: AbortSignal): Promise<{ running: number } | undefined>;
+  pause(
+    token: string,
+    options: { readonly force: boolean; readonly isIdle?: boolean },
+    signal: AbortSignal,
+  ): Promise<{ running: number } | undefined>;
   /**
    * Opens the gate that `pause` closed with this token. Idempotent: a gate that is open, or was closed with another
    * token, stays as it is.

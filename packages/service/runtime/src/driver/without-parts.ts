@@ -4,6 +4,7 @@ import { CaptureError, LaunchError, type Metering, type Versions } from './runti
 /** Reports no usage and no metrics of sandboxes. */
 export const WITHOUT_METERING: Metering = {
   uses: async () => [],
+  usesOf: async () => [],
   measure: async () => [],
   history: async () => ({ samples: [] }),
 };

@@ -27,6 +27,8 @@ export interface PreviewsDeps extends Pick<Coordination, 'servers' | 'clock' | '
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly sandboxes: SandboxCore;
+  /** Longest wait of a request for a paused sandbox to wake. */
+  readonly wakeTimeoutMs: number;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
   /** Whether the load balancer of this host appends the client's address to `X-Forwarded-For`. */
@@ -60,7 +62,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   const hosts = new PreviewHosts(deps.previewUrl);
   const previews = new SqlPreviewRepository({ ...deps, urlOf: (id) => hosts.urlOf(id) });
   const exchanges = new ExchangeRegistry(clock);
-  const reachPort = new ReachPort(sandboxes);
+  const reachPort = new ReachPort({ ...sandboxes, wakeTimeoutMs: deps.wakeTimeoutMs });
   const ofServers = new PreviewsOfServers({ ...deps, exchanges });
   const disconnect = (id: `prv_${string}`) => ofServers.end(id);
   const looking = deps.watchOthers('previews', () => ofServers.look(), PREVIEW_LOOK_MS);

@@ -17,6 +17,7 @@ import { runRoutes } from '../features/runs/run-routes.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
+import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
 import type { AwaitSandbox } from '../features/sandboxes/use/await-sandbox.ts';
 import type { ErrorTranslator } from '../features/sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../features/sandboxes/use/sandbox-use.ts';
@@ -30,6 +31,7 @@ import type { Route } from '../platform/http/route.ts';
 
 export interface RunsDeps {
   readonly db: Database;
+  readonly settings: Pick<SandboxSettings, 'pauseRetentionMs'>;
   readonly transactions: Transactions;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -64,6 +66,6 @@ export function composeRuns({ metrics, keepArtifact, ...deps }: RunsDeps): Route
   deps.onWake((sandbox, agent, signal) => changeContext.closeDeleted(sandbox, agent, signal));
   return [
     ...contextRoutes(createContext, changeContext),
-    ...runRoutes(runs, answersOverNetwork(db) ? new LookUpRun(db) : undefined),
+    ...runRoutes(runs, answersOverNetwork(db) ? new LookUpRun(db, deps.settings.pauseRetentionMs) : undefined),
   ];
 }

@@ -21,14 +21,12 @@ import { SqlSandboxRepository } from '../features/sandbox-records/sql-sandbox-re
 import { ListSandboxes } from '../features/sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../features/sandboxes/api/sandbox-routes.ts';
 import { AbandonedLaunches } from '../features/sandboxes/lifecycle/abandoned-launches.ts';
-import { AskAgents } from '../features/sandboxes/lifecycle/ask-agents.ts';
 import { CreateSandbox } from '../features/sandboxes/lifecycle/create-sandbox.ts';
 import { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import { ForgetEnded } from '../features/sandboxes/lifecycle/forget-ended.ts';
 import { LaunchSandbox } from '../features/sandboxes/lifecycle/launch-sandbox.ts';
 import { NamedSandboxes } from '../features/sandboxes/lifecycle/named-sandboxes.ts';
-import { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
 import { Reconciler } from '../features/sandboxes/lifecycle/reconciler.ts';
 import { SandboxMetrics } from '../features/sandboxes/lifecycle/sandbox-metrics.ts';
 import { SetSandboxTtl } from '../features/sandboxes/lifecycle/set-sandbox-ttl.ts';
@@ -42,6 +40,7 @@ import { FindTemplates } from '../features/template-catalogue/custom/find-templa
 import { TemplateCatalogue } from '../features/template-catalogue/template-catalogue.ts';
 import { SqlTemplateRepository } from '../features/template-catalogue/template-repository.ts';
 import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { AuditLog } from '../platform/audit-log/audit-log.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Loop } from '../platform/base/loop.ts';
 import { UNAUDITED } from '../platform/call/call.ts';
@@ -52,6 +51,7 @@ import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { Tracing } from '../platform/tracing/tracing.ts';
 import { composePauses } from './compose-pauses.ts';
+import { composeReaper } from './compose-reaper.ts';
 import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
 import type { Coordination } from './coordination.ts';
@@ -73,6 +73,7 @@ export interface SandboxesDeps extends Pick<Coordination, Coordinated> {
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
+  readonly auditLog: Pick<AuditLog, 'append'>;
   readonly tracing?: Tracing | undefined;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -134,7 +135,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const sandboxActivity = deps.sandboxActivity(changes);
   const { executions, activity } = sandboxActivity;
   const stored = { db, transactions, outbox, changes, activity: executions, usages };
-  const sandboxes = new SqlSandboxRepository({ ...stored, clock, serverId: servers.own });
+  const { pauseRetentionMs } = settings;
+  const sandboxes = new SqlSandboxRepository({ ...stored, clock, serverId: servers.own, pauseRetentionMs });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const customTemplates = new CustomTemplateRepository(db, transactions);
@@ -155,25 +157,18 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     serverId: servers.own,
   });
   const abandonedLaunches = new AbandonedLaunches({ sandboxes, launchSandbox, servers, log });
-  const destroySandbox = new DestroySandbox({
-    sandboxes,
-    driver,
-    connections,
-    executions,
-    launchSandbox,
-    usages,
-    clock,
-    log,
-  });
+  const instances = { sandboxes, driver, connections, executions, clock, log };
+  const destroySandbox = new DestroySandbox({ ...instances, launchSandbox, usages });
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
   const pauses = composePauses({
-    ...{ db, sandboxes, driver, connections, changes, executions, access, servers, clock, log, quotas: deps.quotas },
+    ...instances,
+    ...{ db, changes, access, servers, quotas: deps.quotas, auditLog: deps.auditLog },
     checkOn: (sandboxId) => checkOn(sandboxId),
     awaitLaunch: (record, limit, caller) => awaitSandbox.launched(record, limit, caller),
     setTtl: (call, id, ttlMs) => setSandboxTtl.set(call, id, ttlMs),
-    retentionMs: settings.pauseRetentionMs,
+    retentionMs: pauseRetentionMs,
   });
   const { wakeSandbox, pauseSandbox, resumeSandbox } = pauses;
   const forgetEnded = new ForgetEnded(connections, executions);
@@ -186,9 +181,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
-  const askAgents = new AskAgents(connections, clock);
-  const lastUses = sandboxActivity.lastUses(sandboxes);
-  const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, isFenced, clock, log });
+  const reaper = composeReaper({
+    ...{ ...instances, destroySandbox, isFenced, settings, automaticPauses: pauses.automaticPauses },
+    lastUses: sandboxActivity.lastUses(sandboxes),
+  });
   const createSandbox = new CreateSandbox({
     sandboxes,
     projects,
@@ -199,6 +195,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     ids,
     settings,
+    canPause: () => pauses.support.byPolicy(),
   });
   const namedSandboxes = new NamedSandboxes({ sandboxes, projects, createSandbox, awaitSandbox, settings });
   const listSandboxes = new ListSandboxes(sandboxes, projects, activity);

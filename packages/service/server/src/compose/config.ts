@@ -169,6 +169,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
       recordRetentionMs: settings.CLOCHE_RECORD_RETENTION_MS,
       pauseRetentionMs: settings.CLOCHE_PAUSE_RETENTION_MS,
+      pauseAfterIdleMs: settings.CLOCHE_PAUSE_AFTER_IDLE_MS,
+      idleCpuPercent: settings.CLOCHE_IDLE_CPU_PERCENT,
+      wakeTimeoutMs: settings.CLOCHE_WAKE_TIMEOUT_MS,
       eventRetentionMs: settings.CLOCHE_EVENT_RETENTION_MS,
     }),
   });

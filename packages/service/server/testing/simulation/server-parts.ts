@@ -10,6 +10,8 @@ import { manyServers } from '../../src/compose/many-servers.ts';
 import type { KeepArtifact } from '../../src/features/artifacts/keep-artifact.ts';
 import { Quotas } from '../../src/features/quotas/quotas.ts';
 import { ProjectAccess } from '../../src/platform/access/project-access.ts';
+import { MarkSigner } from '../../src/platform/audit-log/audit-chain.ts';
+import { AuditLog } from '../../src/platform/audit-log/audit-log.ts';
 import { Fence, LEASE_MS, type LeaseFence, OPEN_FENCE } from '../../src/platform/base/fence.ts';
 import type { IdSource } from '../../src/platform/base/id-source.ts';
 import { ResultMemoryLimit } from '../../src/platform/base/result-memory.ts';
@@ -103,6 +105,7 @@ export async function composeServer(
     usage,
     projects,
     quotas,
+    auditLog: new AuditLog({ ...shared, signer: new MarkSigner(Buffer.alloc(32, 1)) }),
     driver,
     settings: SETTINGS,
     metrics: new Registry(),

@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox';
 import { ERRORS, ErrorBody, type ErrorCode } from '../errors.ts';
-import { errorsOf, type Operation } from '../operation.ts';
+import type { Operation } from '../operation.ts';
+import { errorsOf } from '../operations/errors-of.ts';
 import { type Components, type Json, refer } from './components.ts';
 import { describeStream, SSE_TYPE } from './frames.ts';
 import { errorHeaders, successHeaders } from './headers.ts';

@@ -28,7 +28,9 @@ export const createSandbox = {
   summary: 'Create a sandbox',
   description:
     'Responds immediately with `status: creating`. Further requests to the sandbox may be sent immediately: they wait until ' +
-    'it is ready. A `name` that another sandbox of the project has is a `conflict` (`details.sandboxId`).',
+    'it is ready. A `name` that another sandbox of the project has is a `conflict` (`details.sandboxId`), as is a `pause` ' +
+    'that asks for pauses by themselves where the memory of a sandbox cannot be kept (`details.reason` is ' +
+    '`memory_unsupported`).',
   scope: 'sandbox:create',
   idempotency: 'optional',
   body: CreateSandboxBody,
@@ -196,7 +198,7 @@ export const pauseSandbox = {
   description:
     'When it answers, nothing in the sandbox executes, and its lifetime has stopped. Processes, variables and files are ' +
     'kept in the memory of its host; a restart of the host ends the sandbox. A request that needs its processes or files ' +
-    'wakes it. Pausing a paused sandbox returns it as it is; a `retainMs` then counts from this request. A sandbox that is ' +
+    'wakes it, unless its policy says otherwise (`pause.wake`). Pausing a paused sandbox returns it as it is; a `retainMs` then counts from this request. A sandbox that is ' +
     'being created is paused when it is ready. `conflict`: code runs or waited commands are in progress ' +
     '(`details.running`), it belongs to a workspace run or a build, or its memory cannot be kept (`details.reason` is ' +
     '`memory_unsupported`).',

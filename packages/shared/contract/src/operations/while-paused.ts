@@ -7,7 +7,7 @@ export type SandboxOperationId = {
 
 /**
  * The effect of a pause on an operation. `answered`: it reads or changes records alone. `wakes`: it needs the processes or
- * files of the sandbox, which wakes first. `put_off`: it is done on the record, and in the sandbox at its wake. `refused`:
+ * files of the sandbox, which wakes first, or is refused if its policy is `explicit`. `put_off`: it is done on the record, and in the sandbox at its wake. `refused`:
  * with `sandbox_paused`. `moves`: it pauses, resumes or ends the sandbox.
  */
 export type WhilePaused = 'answered' | 'wakes' | 'put_off' | 'refused' | 'moves';
@@ -63,3 +63,8 @@ export const WHILE_PAUSED: Readonly<Record<SandboxOperationId, WhilePaused>> = {
 
   getSandboxUsage: 'answered',
 };
+
+/** Returns whether the operation wakes a paused sandbox, if its policy permits that. */
+export function wakes({ id }: { readonly id: string }): boolean {
+  return (WHILE_PAUSED as Readonly<Record<string, WhilePaused>>)[id] === 'wakes';
+}

@@ -9,6 +9,33 @@ from typing import Literal, TypedDict
 from typing_extensions import NotRequired
 
 
+class PausePolicy(TypedDict):
+    """
+    When the sandbox is paused by itself, what wakes it, and how long a pause may last.
+    """
+
+    after_idle_ms: NotRequired[int]
+    """
+    Pauses the sandbox when nothing has used it for this many milliseconds, and its processes have used less than 2 % of a core on average, unless the operator set another share. Uses are a run, a command that a request waits for, a request for files, and a byte through a terminal or a preview; an open connection without data is none. Not together with `idleTimeoutMs`. Default: never.
+    """
+    on_expiry: NotRequired[bool]
+    """
+    Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
+    """
+    wake: NotRequired[Literal["explicit", "requests", "traffic"]]
+    """
+    What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews. Default: `requests`.
+    """
+    wake_ttl_ms: NotRequired[int]
+    """
+    Lifetime after a wake that names none, in milliseconds. Default: the `ttlMs` of the creation.
+    """
+    retain_ms: NotRequired[int]
+    """
+    How long a pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default and maximum: what the operator set, 30 days unless changed.
+    """
+
+
 class Resources(TypedDict):
     """
     Resource limits of the sandbox. The operator sets the default and the maximum of each field.
@@ -68,6 +95,7 @@ class GetOrCreateSandbox(TypedDict):
     """
     Destroys the sandbox when it was not used for this many milliseconds. Default: never.
     """
+    pause: NotRequired[PausePolicy]
     metadata: NotRequired[dict[str, str]]
     """
     Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
@@ -102,14 +130,14 @@ class PauseSandbox(TypedDict):
     """
     retain_ms: NotRequired[int]
     """
-    How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default and maximum: what the operator set, 30 days unless changed.
+    How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default: `pause.retainMs`. Maximum: what the operator set, 30 days unless changed.
     """
 
 
 class ResumeSandbox(TypedDict):
     ttl_ms: NotRequired[int]
     """
-    Lifetime in milliseconds, counted from the wake. Default: the `ttlMs` of the creation. If the sandbox is not paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one changes nothing.
+    Lifetime in milliseconds, counted from the wake. Default: `pause.wakeTtlMs`. If the sandbox is not paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one changes nothing.
     """
 
 
@@ -483,7 +511,7 @@ class ProjectQuotas(TypedDict):
     """
     paused_sandboxes: NotRequired[int | None]
     """
-    Paused sandboxes. `null`: no limit of the project.
+    Sandboxes that are paused, or that `pause.onExpiry` pauses at their expiry. `null`: no limit of the project.
     """
     paused_memory_mb: NotRequired[int | None]
     """
@@ -809,6 +837,7 @@ class CreateSandbox(TypedDict):
     """
     Destroys the sandbox when it was not used for this many milliseconds. Default: never.
     """
+    pause: NotRequired[PausePolicy]
     metadata: NotRequired[dict[str, str]]
     """
     Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.

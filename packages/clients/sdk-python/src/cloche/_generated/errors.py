@@ -61,6 +61,17 @@ class SandboxFailedDetails(TypedDict):
     """
 
 
+class SandboxPausedDetails(TypedDict):
+    wake: Literal["explicit", "requests", "traffic"]
+    """
+    What wakes the sandbox beside `resume`, as in `pause.wake`.
+    """
+    memory: Literal["kept"]
+    """
+    `kept`: its processes and variables go on after the wake.
+    """
+
+
 class ConflictDetails(TypedDict):
     live_sandboxes: NotRequired[int]
     """
@@ -178,7 +189,7 @@ class SandboxFailedError(StateError):
 class SandboxPausedError(StateError):
     """The operation needs a sandbox that is not paused; resume it first."""
 
-    details: dict[str, Any] | None  # pyright: ignore[reportIncompatibleVariableOverride]
+    details: SandboxPausedDetails | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class SandboxIncompatibleError(StateError):

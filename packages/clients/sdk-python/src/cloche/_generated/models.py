@@ -10,6 +10,33 @@ from cloche._core.model import Model
 from cloche._core.rich import RichOutput, RichRun
 
 
+class SandboxPause(Model):
+    """
+    When the sandbox is paused by itself, what wakes it, and how long a pause may last.
+    """
+
+    on_expiry: bool
+    """
+    Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
+    """
+    wake: Literal["explicit", "requests", "traffic"]
+    """
+    What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews.
+    """
+    wake_ttl_ms: int
+    """
+    Lifetime after a wake that names none, in milliseconds.
+    """
+    retain_ms: int
+    """
+    How long a pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`).
+    """
+    after_idle_ms: int | None = None
+    """
+    Pauses the sandbox when nothing has used it for this many milliseconds, and its processes have used less than 2 % of a core on average, unless the operator set another share. Uses are a run, a command that a request waits for, a request for files, and a byte through a terminal or a preview; an open connection without data is none. Absent: never.
+    """
+
+
 class SandboxPaused(Model):
     """
     Present only while the sandbox is paused: nothing in it executes.
@@ -19,9 +46,9 @@ class SandboxPaused(Model):
     """
     When it was paused. ISO 8601, UTC.
     """
-    by: Literal["request"]
+    by: Literal["request", "idle", "expiry"]
     """
-    `request`: a client paused it.
+    `request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended.
     """
     memory: Literal["kept"]
     """
@@ -42,9 +69,9 @@ class SandboxResumed(Model):
     """
     When its agent answered again. ISO 8601, UTC.
     """
-    by: Literal["request", "operation"]
+    by: Literal["request", "operation", "traffic"]
     """
-    `request`: a client resumed it. `operation`: a request needed its processes or files.
+    `request`: a client resumed it. `operation`: a request needed its processes or files. `traffic`: a request to one of its previews.
     """
     memory: Literal["kept"]
     """
@@ -822,7 +849,7 @@ class ProjectQuotas(Model):
     """
     paused_sandboxes: int | None = None
     """
-    Paused sandboxes. `null`: no limit of the project.
+    Sandboxes that are paused, or that `pause.onExpiry` pauses at their expiry. `null`: no limit of the project.
     """
     paused_memory_mb: int | None = None
     """
@@ -1320,8 +1347,9 @@ class Sandbox(Model):
     """
     expires_at: str
     """
-    When the service destroys the sandbox. A pause stops the lifetime: while `paused` is present, this is the end of the time for which a pause may last. A wake starts a lifetime anew. ISO 8601, UTC.
+    When the service destroys the sandbox, or pauses it if `pause.onExpiry` is true. A pause stops the lifetime: while `paused` is present, this is the end of the time for which a pause may last. A wake starts a lifetime anew. ISO 8601, UTC.
     """
+    pause: SandboxPause
     session_started_at: str
     """
     When the session began: at the last wake, or at creation. ISO 8601, UTC.

@@ -115,8 +115,8 @@ export class AgentHttpClient implements AgentClient {
     await this.#act({ method: 'DELETE', path: '/expected-kernel' }, signal);
   }
 
-  async pause(token: string, { force }: { force: boolean }, signal: AbortSignal) {
-    const message = { token, force } satisfies PauseAgent;
+  async pause(token: string, { force, isIdle = false }: { force: boolean; isIdle?: boolean }, signal: AbortSignal) {
+    const message = { token, force, ...(isIdle && { isIdle }) } satisfies PauseAgent;
     try {
       await this.#transport.ask('contexts', { method: 'POST', path: '/pause', message }, paused, signal);
       return undefined;

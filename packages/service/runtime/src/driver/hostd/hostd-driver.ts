@@ -120,6 +120,12 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing 
     return (await this.#hostd.ask(instanceUseList, 'GET', '/uses', AbortSignal.timeout(ASK_MS))).uses;
   }
 
+  async usesOf(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly InstanceUse[]> {
+    const names = instances.map(({ sandboxId, generation }) => ({ sandboxId, generation }));
+    const message = { instances: names } satisfies MeasureInstances;
+    return (await this.#hostd.ask(instanceUseList, 'POST', '/uses', bounded(signal), message)).uses;
+  }
+
   async measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]> {
     const names = instances.map(({ sandboxId, generation }) => ({ sandboxId, generation }));
     const message = { instances: names } satisfies MeasureInstances;

@@ -85,7 +85,7 @@ export class CommandWatches {
     const { commands, executions, servers, log } = this.#deps;
     const { signal } = controller;
     // When the sandbox ends, its commands count as killed without a write to their records: see `asSeenIn`.
-    using _ = executions.begin(sandbox.id, undefined, () => controller.abort());
+    using _ = executions.begin(sandbox.id, undefined, () => controller.abort(), { isUse: false });
     const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       try {

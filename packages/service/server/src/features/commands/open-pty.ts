@@ -17,6 +17,8 @@ import { terminalSize } from './terminal-size.ts';
 const MAX_UNSENT = 64;
 /** Maximum bytes of input that the shell has not read; a client that exceeds it is disconnected. */
 const MAX_TYPED_BYTES = 1024 * 1024;
+/** Least time between two notes that bytes have passed. */
+const TOUCH_MS = 500;
 
 export interface OpenPtyDeps {
   readonly sandboxUse: SandboxUse;
@@ -63,7 +65,10 @@ export class OpenPty {
 
   /** Connects the client and the terminal until either closes. The sandbox counts as `running` meanwhile. */
   #join(sandbox: SandboxRecord, ptyId: string, terminal: Duplex, client: ClientSocket): void {
-    const execution = this.#deps.executions.begin(sandbox.id, undefined, () => client.close());
+    const { executions } = this.#deps;
+    const execution = executions.begin(sandbox.id, undefined, () => client.close(), { isUse: false });
+    const touch = atMostEvery(TOUCH_MS, () => executions.touch(sandbox.id));
+    terminal.on('data', touch);
     let isOver = false;
     terminal.once('close', () => {
       if (isOver) client.close();
@@ -79,6 +84,7 @@ export class OpenPty {
       isOver = true;
     });
     client.onMessage((message) => {
+      touch();
       if (typeof message !== 'string') write(terminal, 'I', message);
       else control(terminal, message);
       if (terminal.writableLength > MAX_TYPED_BYTES) client.close();
@@ -97,6 +103,17 @@ export class OpenPty {
 /** Returns what the prompt calls the sandbox: the beginning of its id, which people type in place of the id. */
 function placeName(sandboxId: SandboxId): string {
   return sandboxId.slice('sbx_'.length, 'sbx_'.length + 4);
+}
+
+/** Returns a function that calls `act` unless it did so within that time. */
+function atMostEvery(ms: number, act: () => void): () => void {
+  let calledAt = Number.NEGATIVE_INFINITY;
+  return () => {
+    const now = performance.now();
+    if (now - calledAt < ms) return;
+    calledAt = now;
+    act();
+  };
 }
 
 /** Passes on what the terminal shows. Calls `onExit` when its shell has exited. */

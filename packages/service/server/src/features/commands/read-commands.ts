@@ -8,6 +8,7 @@ import { type Clock, timestamp } from '../../platform/base/clock.ts';
 import type { Call } from '../../platform/call/call.ts';
 import type { List } from '../../platform/db/list.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
+import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
@@ -24,6 +25,7 @@ export interface ReadCommandsDeps {
   readonly commands: CommandRepository;
   readonly startingCommands: StartingCommands;
   readonly sandboxUse: SandboxUse;
+  readonly executions: Executions;
   readonly servers: LiveServers;
   readonly clock: Clock;
 }
@@ -81,6 +83,7 @@ export class ReadCommands {
     const awake = await this.#deps.sandboxUse.awake(requireLive(sandbox), call.signal);
     const bounds = { signal: call.signal, actMs: AGENT_LIMITS.askMs };
     const ask = (agent: AgentCommands, signal: AbortSignal) => agent.readLog(record.id, afterSeq, limit, signal);
+    using _ = this.#deps.executions.use(awake.id);
     // The agent keeps only the latest commands.
     const page = (await this.act(awake, bounds, ask)) ?? { entries: [], hasMore: false };
     const data = page.entries.map(toEntry);
@@ -159,6 +162,7 @@ export class ReadCommands {
       try {
         const agent = await sandboxUse.connect(sandbox, signal);
         for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
+          this.#deps.executions.touch(sandbox.id);
           if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
           else {
             const ending = endingOf(record, event.command, clock.now());

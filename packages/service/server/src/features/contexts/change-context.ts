@@ -149,9 +149,9 @@ export class ChangeContext {
     act: (agent: AgentClient, signal: AbortSignal) => Promise<void>,
   ): Promise<void> {
     const { sandboxUse, executions } = this.#deps;
-    await sandboxUse.ifReady(sandbox, { ...bounds, actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
-      executions.touch(sandbox.id);
-      return act(agent, signal);
+    await sandboxUse.ifReady(sandbox, { ...bounds, actMs: AGENT_LIMITS.actMs }, async (agent, _, signal) => {
+      using _use = executions.use(sandbox.id);
+      return await act(agent, signal);
     });
   }
 

@@ -101,7 +101,7 @@ export class CreateContext {
     signal: AbortSignal,
   ): Promise<void> {
     const { sandboxUse, openContexts, contexts, executions } = this.#deps;
-    executions.touch(sandbox.id);
+    using _use = executions.use(sandbox.id);
     try {
       await sandboxUse.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {

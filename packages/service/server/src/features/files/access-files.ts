@@ -92,7 +92,7 @@ export class AccessFiles {
     // A transfer may have read a part of its body.
     const bounds = actMs === undefined ? { signal, isOnce: true } : { signal, actMs };
     return sandboxUse.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
-      const activity = new Activity(() => executions.touch(sandbox.id));
+      const activity = new Activity(() => executions.touch(sandbox.id), executions.use(sandbox.id));
       try {
         const result = await act(files, activity, limit);
         activity.endUnlessHeld();
@@ -108,11 +108,16 @@ export class AccessFiles {
 /** An ongoing use of a sandbox, renewed at an interval. */
 export class Activity {
   readonly #touch: () => void;
+  readonly #use: Disposable;
   readonly #timer: NodeJS.Timeout;
   #isHeld = false;
 
-  constructor(touch: () => void) {
+  #isOver = false;
+
+  /** @param use disposed at the end of the activity */
+  constructor(touch: () => void, use: Disposable) {
     this.#touch = touch;
+    this.#use = use;
     this.#timer = setInterval(touch, TOUCH_MS);
     this.#timer.unref();
     touch();
@@ -129,8 +134,11 @@ export class Activity {
   }
 
   end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
     clearInterval(this.#timer);
     this.#touch();
+    this.#use[Symbol.dispose]();
   }
 }
 

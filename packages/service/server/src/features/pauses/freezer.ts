@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { PauseCause } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { type AgentClient, AgentError, type Freezing, type Instance, type RuntimeDriver } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
@@ -13,6 +14,11 @@ const FORCED_GATE_MS = 10_000;
 const FREEZE_MS = 5_000;
 /** Time until a thawed agent answers. */
 const ANSWER_MS = 10_000;
+
+export interface GateClosing {
+  readonly by: PauseCause;
+  readonly force: boolean;
+}
 
 /** Freezes and thaws the instances of sandboxes, and tells their agents. Reads and writes no records. */
 export class Freezer {
@@ -31,21 +37,28 @@ export class Freezer {
   }
 
   /**
-   * Closes the agent's gate and freezes the instance. Does nothing, and returns the number of runs and waited commands in
-   * progress, if there are some and `force` is false.
+   * Closes the agent's gate, so that no work begins. Does nothing, and returns the number of runs and waited commands in
+   * progress, if there are some and `force` is false; for a pause by idleness, also that of open transfers. Unless it is
+   * one, the agent need not answer.
    *
    * @throws AppError `conflict` if the agent has no gate, `AgentError`, `LaunchError`; the gate may be closed then
    */
-  async freeze(sandbox: SandboxRecord, { force }: { force: boolean }): Promise<{ running: number } | undefined> {
-    const instance = instanceOf(sandbox);
-    const busy = await this.#closeGate(sandbox, instance, force);
-    if (busy) return busy;
-    await this.freezeAgain(sandbox);
-    return undefined;
+  async closeGate(sandbox: SandboxRecord, { force, by }: GateClosing): Promise<{ running: number } | undefined> {
+    using limit = new Deadline(force ? FORCED_GATE_MS : GATE_MS);
+    const isIdle = by === 'idle';
+    try {
+      const agent = await this.#connections.get(instanceOf(sandbox), limit.signal);
+      return await agent.pause(tokenOf(sandbox), { force, isIdle }, limit.signal);
+    } catch (error) {
+      if (error instanceof AgentError && error.kind === 'not_found') throw memoryUnsupported(sandbox);
+      if (limit.endedBy === undefined) throw error;
+      if (isIdle) throw new AgentError('timeout', `the agent did not answer within ${GATE_MS} ms`, { cause: error });
+      return undefined;
+    }
   }
 
-  /** Freezes an instance whose agent has no work. */
-  async freezeAgain(sandbox: SandboxRecord): Promise<void> {
+  /** Freezes the instance. */
+  async freeze(sandbox: SandboxRecord): Promise<void> {
     using limit = new Deadline(FREEZE_MS);
     await this.#freezing.freeze(instanceOf(sandbox), limit.signal);
   }
@@ -72,18 +85,6 @@ export class Freezer {
   async isFrozen(sandbox: SandboxRecord): Promise<boolean> {
     using limit = new Deadline(FREEZE_MS);
     return (await this.#driver.find(instanceOf(sandbox), limit.signal))?.isFrozen ?? false;
-  }
-
-  async #closeGate(sandbox: SandboxRecord, instance: Instance, force: boolean) {
-    using limit = new Deadline(force ? FORCED_GATE_MS : GATE_MS);
-    try {
-      const agent = await this.#connections.get(instance, limit.signal);
-      return await agent.pause(tokenOf(sandbox), { force }, limit.signal);
-    } catch (error) {
-      if (error instanceof AgentError && error.kind === 'not_found') throw memoryUnsupported(sandbox);
-      if (limit.endedBy === undefined) throw error;
-      return undefined;
-    }
   }
 
   get #freezing(): Freezing {

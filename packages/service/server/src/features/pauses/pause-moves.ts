@@ -1,17 +1,19 @@
-import type { SandboxId, WakeCause } from '@cloche/contract';
+import type { PauseCause, SandboxId, WakeCause } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { type AgentClient, AgentError, LaunchError } from '@cloche/runtime';
 import type { Logger } from 'pino';
+import type { AuditLog } from '../../platform/audit-log/audit-log.ts';
+import { systemAudit } from '../../platform/audit-log/system-audit.ts';
 import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
-import type { Quotas } from '../quotas/quotas.ts';
 import { hostError, sandboxError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import type { BeginMove } from './begin-move.ts';
 import type { Freezer } from './freezer.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 
@@ -25,25 +27,27 @@ export interface PauseMovesDeps {
   readonly sandboxes: SandboxRepository;
   readonly freezer: Freezer;
   readonly underWay: MovesUnderWay;
-  readonly quotas: Quotas;
+  readonly beginMove: BeginMove;
+  readonly auditLog: Pick<AuditLog, 'append'>;
   readonly executions: Executions;
   readonly servers: LiveServers;
   /** Checks a sandbox that could not be woken, and destroys it if its instance is lost. */
   readonly checkOn: (sandboxId: string) => void;
-  /** Longest time for which a pause may last. */
-  readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 export interface Pausing {
+  readonly by: PauseCause;
   readonly force: boolean;
   readonly retainMs: number;
+  /** For a pause by idleness: when the sandbox was found to be idle, and whether it still is. */
+  readonly idle?: { readonly at: number; readonly isStill: () => Promise<boolean> };
 }
 
 export interface Waking {
   readonly by: WakeCause;
-  /** Lifetime after the wake. Default: that of the creation. */
+  /** Lifetime after the wake. Default: that of the policy. */
   readonly ttlMs?: number | undefined;
 }
 
@@ -65,18 +69,25 @@ export class PauseMoves {
     this.#catchUps.push(catchUp);
   }
 
-  /** Pauses a ready sandbox. Returns undefined if the record changed meanwhile. @throws AppError */
+  /**
+   * Pauses a ready sandbox. Returns undefined if the record changed meanwhile, or if it is not idle any more.
+   *
+   * @throws AppError
+   */
   async pause(call: Audited, ready: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
-    return this.#deps.underWay.perform(ready.id, async () => {
-      const begun = await this.#begin(ready, 'beginPause');
+    const { beginMove, underWay } = this.#deps;
+    const { by, idle } = pausing;
+    return underWay.perform(ready.id, async () => {
+      const begun = await beginMove.pause(ready, { by, ...(idle && { idleAt: idle.at }) });
       return begun && this.#freeze(call, begun, pausing);
     });
   }
 
   /** Wakes a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError; it stays paused then */
   async wake(call: Audited, paused: SandboxRecord, waking: Waking): Promise<SandboxRecord | undefined> {
-    return this.#deps.underWay.perform(paused.id, async () => {
-      const begun = await this.#begin(paused, 'beginWake');
+    const { beginMove, underWay } = this.#deps;
+    return underWay.perform(paused.id, async () => {
+      const begun = await beginMove.wake(paused);
       return begun && this.#thaw(call, begun, waking);
     });
   }
@@ -109,14 +120,20 @@ export class PauseMoves {
 
   /** Keeps a sandbox paused that another server has frozen; gives up a pause that has frozen nothing yet. */
   async #finishPause(own: SandboxRecord): Promise<void> {
-    const { sandboxes, freezer, retentionMs, clock } = this.#deps;
+    const { sandboxes, freezer, clock } = this.#deps;
     try {
       if (!(await freezer.isFrozen(own))) return await this.#undo(own, 'cancelPause');
     } catch (error) {
       throw this.#explained(own, error);
     }
     const pausedAt = clock.now();
-    await sandboxes.move(own, 'finishPause', { pausedAt, expiresAt: pausedAt + retentionMs });
+    const expiresAt = pausedAt + own.pause.retainMs;
+    await sandboxes.move(
+      own,
+      'finishPause',
+      { pausedAt, expiresAt },
+      this.#audited(own, 'sandbox.paused', own.pausedBy),
+    );
   }
 
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
@@ -129,36 +146,27 @@ export class PauseMoves {
     });
   }
 
-  /** Writes the move that announces a pause or a wake, if quotas have room. */
-  #begin(seen: SandboxRecord, move: 'beginPause' | 'beginWake'): Promise<SandboxRecord | undefined> {
-    const { quotas, sandboxes, servers } = this.#deps;
-    const { cpu, memoryMb } = seen.resources;
-    const [additions, token] =
-      move === 'beginPause'
-        ? [{ pausedSandboxes: 1, pausedMemoryMb: memoryMb }, { token: `${seen.id}-${seen.pauseEpoch + 1}` }]
-        : [{ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb }, {}];
-    return quotas.admit(seen, async (tx, requireRoom) => {
-      await requireRoom(additions);
-      return sandboxes.move(seen, move, { owner: servers.own, ...token }, UNAUDITED, tx);
-    });
-  }
-
-  async #freeze(call: Audited, begun: SandboxRecord, { force, retainMs }: Pausing): Promise<SandboxRecord | undefined> {
+  async #freeze(call: Audited, begun: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
     const { sandboxes, freezer, clock } = this.#deps;
-    let busy: { running: number } | undefined;
+    const { by, idle, retainMs } = pausing;
     try {
-      busy = await freezer.freeze(begun, { force });
+      const busy = await freezer.closeGate(begun, pausing);
+      if (busy) throw stillRunning(begun, busy.running);
+      // A request that arrived since, or that another server has not written down in time, wins.
+      if (idle && !(await idle.isStill())) {
+        await this.#undo(begun, 'cancelPause');
+        return undefined;
+      }
+      await freezer.freeze(begun);
     } catch (error) {
       await this.#undo(begun, 'cancelPause');
       throw this.#explained(begun, error);
     }
-    if (busy) {
-      await this.#undo(begun, 'cancelPause');
-      throw stillRunning(begun, busy.running);
-    }
     const pausedAt = clock.now();
+    const change = { pausedAt, expiresAt: pausedAt + retainMs };
+    const audited = by === 'request' ? call : this.#audited(begun, 'sandbox.paused', by);
     try {
-      const paused = await sandboxes.move(begun, 'finishPause', { pausedAt, expiresAt: pausedAt + retainMs }, call);
+      const paused = await sandboxes.move(begun, 'finishPause', change, audited);
       if (!paused) await this.#align(begun.id);
       return paused;
     } catch (error) {
@@ -171,8 +179,9 @@ export class PauseMoves {
     const { sandboxes, freezer, executions, checkOn, clock, log } = this.#deps;
     try {
       await this.#catchUp(begun, await freezer.thaw(begun));
-      const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.wakeTtlMs };
-      const awake = await sandboxes.move(begun, 'finishWake', { resumed }, call);
+      const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.pause.wakeTtlMs };
+      const audited = by === 'request' ? call : this.#audited(begun, 'sandbox.resumed');
+      const awake = await sandboxes.move(begun, 'finishWake', { resumed }, audited);
       // The idle timeout counts from the wake.
       if (awake) executions.touch(begun.id);
       else await this.#align(begun.id);
@@ -212,7 +221,7 @@ export class PauseMoves {
   async #changeBack(own: SandboxRecord, cancel: 'cancelPause' | 'cancelWake'): Promise<boolean> {
     const { freezer, log } = this.#deps;
     try {
-      await (cancel === 'cancelPause' ? freezer.thaw(own) : freezer.freezeAgain(own));
+      await (cancel === 'cancelPause' ? freezer.thaw(own) : freezer.freeze(own));
       return true;
     } catch (error) {
       log.warn({ err: error, sandboxId: own.id }, 'an instance could not be changed back');
@@ -226,11 +235,19 @@ export class PauseMoves {
     for (let record = await sandboxes.find(id), epoch: number | undefined; record?.pauseEpoch !== epoch; ) {
       const state = record && stateOf(record);
       if (!record || (state !== 'paused' && state !== 'ready')) return;
-      const act = state === 'paused' ? freezer.freezeAgain(record) : freezer.thaw(record);
+      const act = state === 'paused' ? freezer.freeze(record) : freezer.thaw(record);
       await act.catch((error) => log.warn({ err: error, sandboxId: id }, 'an instance could not be aligned yet'));
       epoch = record.pauseEpoch;
       record = await sandboxes.find(id);
     }
+  }
+
+  /** Returns what has the audit event of a move that no request asks for, if it is the first of a minute. */
+  #audited(begun: SandboxRecord, action: 'sandbox.paused' | 'sandbox.resumed', by?: PauseCause): Audited {
+    if (by === 'request') return UNAUDITED;
+    const { auditLog, clock } = this.#deps;
+    const lastAt = action === 'sandbox.paused' ? begun.pausedAt : begun.resumedAt;
+    return { audit: systemAudit(auditLog, { orgId: begun.orgId, action, at: clock.now(), lastAt }) };
   }
 
   #explained(sandbox: SandboxRecord, error: unknown): unknown {

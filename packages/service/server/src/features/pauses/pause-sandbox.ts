@@ -5,17 +5,14 @@ import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Call } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
-import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { stateOf } from '../sandbox-status/status-facts.ts';
-import { type Freezer, memoryUnsupported } from './freezer.ts';
+import { memoryUnsupported } from './freezer.ts';
 import type { PauseMoves } from './pause-moves.ts';
+import type { PauseSupport } from './pause-support.ts';
 import type { WakeSandbox } from './wake-sandbox.ts';
-
-/** The first migration whose servers know that a sandbox can be paused. */
-const FIRST_SCHEMA = '041-pauses-expand';
 
 export interface PauseSandboxDeps {
   readonly db: Database;
@@ -23,10 +20,9 @@ export interface PauseSandboxDeps {
   readonly access: SandboxAccess;
   /** Resolves when the sandbox is no longer being launched. Rejects when `limit` aborts, or `caller`. */
   readonly awaitLaunch: (record: SandboxRecord, limit: AbortSignal, caller: AbortSignal) => Promise<SandboxRecord>;
-  readonly freezer: Freezer;
   readonly moves: PauseMoves;
   readonly wakeSandbox: WakeSandbox;
-  readonly servers: LiveServers;
+  readonly support: PauseSupport;
   readonly retentionMs: number;
   readonly clock: Clock;
 }
@@ -42,15 +38,21 @@ export class PauseSandbox {
   /** Idempotent by state. @throws AppError */
   async pause(call: Call, id: SandboxId, body: PauseSandboxBody): Promise<SandboxRecord> {
     const { access, moves, wakeSandbox, retentionMs } = this.#deps;
-    const { force = false, retainMs = retentionMs } = body;
-    if (retainMs > retentionMs) throw invalidRequest({ path: 'body.retainMs', message: `must be <= ${retentionMs}` });
+    const { force = false, retainMs } = body;
+    if (retainMs !== undefined && retainMs > retentionMs) {
+      throw invalidRequest({ path: 'body.retainMs', message: `must be <= ${retentionMs}` });
+    }
     for (;;) {
       const found = await access.getLive(call.credential, id);
       const record = requireLive(await this.#launched(found, call.signal));
       switch (stateOf(record)) {
         case 'ready': {
           await this.#requireSupport(record);
-          const paused = await moves.pause(call, record, { force, retainMs });
+          const paused = await moves.pause(call, record, {
+            by: 'request',
+            force,
+            retainMs: retainMs ?? record.pause.retainMs,
+          });
           if (paused) return paused;
           break;
         }
@@ -75,10 +77,9 @@ export class PauseSandbox {
     return this.#deps.sandboxes.move(paused, 'setRetention', { expiresAt: this.#deps.clock.now() + retainMs });
   }
 
-  /** A server of an earlier release would end a paused sandbox, because its agent does not answer. */
   async #requireSupport(record: SandboxRecord): Promise<void> {
-    const { db, freezer, servers } = this.#deps;
-    if (!freezer.isSupported || !(await servers.allKnow(FIRST_SCHEMA))) throw memoryUnsupported(record);
+    const { db, support } = this.#deps;
+    if (!(await support.onRequest())) throw memoryUnsupported(record);
     for (const table of ['workspace_runs', 'template_builds'] as const) {
       const owner = await db.selectFrom(table).select('id').where('sandbox_id', '=', record.id).executeTakeFirst();
       if (owner) throw ofTheService(record);

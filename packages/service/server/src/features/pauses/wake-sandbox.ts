@@ -1,9 +1,10 @@
-import { LIMITS, type SandboxId } from '@cloche/contract';
+import { LIMITS, type SandboxId, type WakeCause, type WakeMode } from '@cloche/contract';
 import { BackOff, Deadline, orAbort, pause } from '@cloche/node-support';
 import { AppError, notFound, unavailable } from '../../platform/base/app-error.ts';
 import type { Changes } from '../../platform/base/changes.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { requireAwake } from '../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { PauseMoves, Waking } from './pause-moves.ts';
@@ -22,17 +23,21 @@ export interface WakeSandboxDeps {
   readonly changes: Changes<SandboxId>;
 }
 
-interface Wake {
-  readonly awake: Promise<SandboxRecord>;
-  waiters: number;
-}
+/** What wakes a sandbox, by the mode of its policy. */
+const WAKES: Readonly<Record<WakeMode, readonly WakeCause[]>> = {
+  explicit: ['request'],
+  requests: ['request', 'operation'],
+  traffic: ['request', 'operation', 'traffic'],
+};
 
 const BY_OPERATION: Waking = { by: 'operation' };
 
 /** Wakes paused sandboxes: once for any number of requests, which wait for it. */
 export class WakeSandbox {
   readonly #deps: WakeSandboxDeps;
-  readonly #wakes = new Map<SandboxId, Wake>();
+  readonly #wakes = new Map<SandboxId, Promise<SandboxRecord>>();
+  /** Requests that wait, by sandbox. */
+  readonly #waiting = new Map<SandboxId, number>();
   #waiters = 0;
 
   constructor(deps: WakeSandboxDeps) {
@@ -41,11 +46,11 @@ export class WakeSandbox {
 
   /**
    * Returns the record when the sandbox is not paused; it may have ended. Waits for a pause that is under way, and wakes
-   * it then.
+   * it then, unless its policy forbids that.
    *
    * @param waking how to wake it, unless another request wakes it already
    * @param call has the audit event of a request for the wake
-   * @throws AppError `quota_exceeded`, `unavailable`; the reason of `signal` when it aborts
+   * @throws AppError `sandbox_paused`, `quota_exceeded`, `unavailable`; the reason of `signal` when it aborts
    */
   async awake(
     seen: SandboxRecord,
@@ -54,19 +59,10 @@ export class WakeSandbox {
     call: Audited = UNAUDITED,
   ): Promise<SandboxRecord> {
     if (!factsOf(seen).needsWake) return seen;
-    const known = this.#wakes.get(seen.id);
-    if (this.#waiters >= LIMITS.wakeWaiters || (known?.waiters ?? 0) >= LIMITS.wakeWaitersPerSandbox) {
-      throw unavailable('Too many requests wait for the sandbox to wake; try again.');
-    }
-    const wake = known ?? this.#begin(seen.id, waking, call);
-    wake.waiters += 1;
-    this.#waiters += 1;
-    try {
-      return await orAbort(wake.awake, signal);
-    } finally {
-      wake.waiters -= 1;
-      this.#waiters -= 1;
-    }
+    const { id, pause } = seen;
+    using _ = this.#wait(id);
+    if (!WAKES[pause.wake].includes(waking.by)) return requireAwake(await this.settled(id, signal));
+    return await orAbort(this.#wakes.get(id) ?? this.#begin(id, waking, call), signal);
   }
 
   /**
@@ -75,10 +71,15 @@ export class WakeSandbox {
    * @param backOff the pauses of this request
    * @throws AppError as `awake`
    */
-  async passGate(id: SandboxId, signal: AbortSignal, backOff: BackOff): Promise<SandboxRecord> {
+  async passGate(
+    id: SandboxId,
+    signal: AbortSignal,
+    backOff: BackOff,
+    waking: Waking = BY_OPERATION,
+  ): Promise<SandboxRecord> {
     const record = await this.#deps.sandboxes.find(id);
     if (!record) throw notFound('sandbox', id);
-    if (factsOf(record).needsWake) return this.awake(record, signal);
+    if (factsOf(record).needsWake) return this.awake(record, signal, waking);
     await backOff.pause(signal);
     signal.throwIfAborted();
     return record;
@@ -93,13 +94,30 @@ export class WakeSandbox {
     return this.#until(id, signal, (record) => !factsOf(record).isMoving);
   }
 
-  #begin(id: SandboxId, waking: Waking, call: Audited): Wake {
+  /** Counts a request that waits, until it is disposed. @throws AppError `unavailable` */
+  #wait(id: SandboxId): Disposable {
+    const waiting = this.#waiting.get(id) ?? 0;
+    if (this.#waiters >= LIMITS.wakeWaiters || waiting >= LIMITS.wakeWaitersPerSandbox) {
+      throw unavailable('Too many requests wait for the sandbox to wake; try again.');
+    }
+    this.#waiters += 1;
+    this.#waiting.set(id, waiting + 1);
+    return {
+      [Symbol.dispose]: () => {
+        this.#waiters -= 1;
+        const left = (this.#waiting.get(id) ?? 1) - 1;
+        if (left === 0) this.#waiting.delete(id);
+        else this.#waiting.set(id, left);
+      },
+    };
+  }
+
+  #begin(id: SandboxId, waking: Waking, call: Audited): Promise<SandboxRecord> {
     const awake = this.#wake(id, waking, call).finally(() => this.#wakes.delete(id));
     // Each request that waits gets the rejection; none may be left.
     awake.catch(() => undefined);
-    const wake = { awake, waiters: 0 };
-    this.#wakes.set(id, wake);
-    return wake;
+    this.#wakes.set(id, awake);
+    return awake;
   }
 
   async #wake(id: SandboxId, waking: Waking, call: Audited): Promise<SandboxRecord> {

@@ -1,7 +1,7 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import { projectDeleted } from '../../platform/access/project-access.ts';
-import type { Audited } from '../../platform/call/call.ts';
+import type { Audited, Call } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, readPart, selected } from '../../platform/db/list-part.ts';
@@ -49,7 +49,12 @@ export interface PreviewRepository {
    * interrupted attempt created with the same idempotency record, because its token is lost. Calls `requireRoom` in
    * between; what it throws undoes the deletion.
    */
-  insert(call: Audited, preview: NewPreview, options: InsertOptions, tx?: Transaction): Promise<InsertResult>;
+  insert(
+    call: Pick<Call, 'audit'>,
+    preview: NewPreview,
+    options: InsertOptions,
+    tx?: Transaction,
+  ): Promise<InsertResult>;
   findOpen(id: string, now: number): Promise<PreviewRecord | undefined>;
   /** Also finds previews that have ended. */
   find(id: string): Promise<PreviewRecord | undefined>;
@@ -86,7 +91,7 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   async insert(
-    { audit }: Audited,
+    { audit }: Pick<Call, 'audit'>,
     preview: NewPreview,
     { maxOpen, requireRoom }: InsertOptions,
     joined?: Transaction,

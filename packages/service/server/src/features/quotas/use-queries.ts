@@ -45,13 +45,17 @@ export interface CountedScope {
 
 const COUNT = sql<number>`count(*)`.as('used');
 
+/** Counts among paused sandboxes: it is one, or its policy pauses it at its expiry, which no quota may refuse then. */
+const HAS_PAUSED_PLACE = sql<boolean>`(${sandboxThat('countsPaused')} or (sandboxes.pause_on_expiry = 1 and ${sandboxThat('acceptsWork')}))`;
+
 /** An organization or project without use has no row in the result. */
 const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => Counting<Omit<Use, 'quota'>>>> = {
   liveSandboxes: (db, scope) => live(db, scope).select(COUNT),
   liveCpu: (db, scope) => live(db, scope).select(sql<number>`sum(cpu_millis) / 1000.0`.as('used')),
   liveMemoryMb: (db, scope) => live(db, scope).select(sql<number>`sum(memory_mb)`.as('used')),
-  pausedSandboxes: (db, scope) => live(db, scope, 'countsPaused').select(COUNT),
-  pausedMemoryMb: (db, scope) => live(db, scope, 'countsPaused').select(sql<number>`sum(memory_mb)`.as('used')),
+  pausedSandboxes: (db, scope) => live(db, scope, HAS_PAUSED_PLACE).select(COUNT),
+  pausedMemoryMb: (db, scope) =>
+    live(db, scope, sandboxThat('countsPaused')).select(sql<number>`sum(memory_mb)`.as('used')),
   sandboxesPerMinute: (db, scope) =>
     createdInMinute(db, scope)
       .groupBy(idIn('sandboxes', scope))
@@ -93,14 +97,9 @@ export function createdInMinute(db: Database, scope: CountedScope) {
   );
 }
 
-function live(db: Database, scope: CountedScope, fact: 'countsLive' | 'countsPaused' = 'countsLive') {
+function live(db: Database, scope: CountedScope, condition = sandboxThat('countsLive')) {
   const id = idIn('sandboxes', scope);
-  return db
-    .selectFrom('sandboxes')
-    .where(isIn('sandboxes', scope))
-    .where(sandboxThat(fact))
-    .groupBy(id)
-    .select(id.as('id'));
+  return db.selectFrom('sandboxes').where(isIn('sandboxes', scope)).where(condition).groupBy(id).select(id.as('id'));
 }
 
 /** Equal contents count once for each project. */

@@ -19,7 +19,7 @@ interface Asked {
 /** Reads with one statement, and with one for the sandbox and one for the context; the results are equal. */
 async function lookUp(world: SandboxesWorld, sandboxId: SandboxId, asked: Asked = {}) {
   const { language = 'python', contextId, credential = credentialOf() } = asked;
-  const one = new LookUpRun(world.db).lookUp(credential, {
+  const one = new LookUpRun(world.db, world.settings.pauseRetentionMs).lookUp(credential, {
     params: { sandboxId },
     body: { code: '', language, ...(contextId !== undefined && { contextId }) },
   });

@@ -2,7 +2,7 @@ import type { Language, SandboxId } from '@cloche/contract';
 import { type Expression, type ExpressionBuilder, type Selectable, type SqlBool, sql } from 'kysely';
 import type { Database, Tables } from '../../platform/db/database.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
-import type { CodeContextTable } from '../../platform/db/tables/sandbox-tables.ts';
+import type { CodeContextTable, SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { ContextRecord } from '../contexts/context.ts';
 import { toContextRecord } from '../contexts/context-repository.ts';
@@ -29,7 +29,10 @@ export class LookUpRun {
   readonly #withNamed;
   readonly #withDefault;
 
-  constructor(db: Database) {
+  readonly #pauseRetentionMs: number;
+
+  constructor(db: Database, pauseRetentionMs: number) {
+    this.#pauseRetentionMs = pauseRetentionMs;
     this.#withNamed = prepareQuery(db, ({ sandboxId, id }: { sandboxId: string; id: string }) =>
       withContext(db, sandboxId, (eb) => eb('context.id', '=', id)),
     );
@@ -48,7 +51,8 @@ export class LookUpRun {
   lookUp(credential: Credential, { params, body }: Pick<RunRequest, 'params' | 'body'>): LookedUpRun {
     const { sandboxId } = params;
     const found = this.#find(sandboxId, body);
-    const sandbox = found.then((row) => requireLive(requireAccess(credential, sandboxId, row && toRecord(row))));
+    const recordOf = (row: Selectable<SandboxTable>) => toRecord(row, this.#pauseRetentionMs);
+    const sandbox = found.then((row) => requireLive(requireAccess(credential, sandboxId, row && recordOf(row))));
     const context = found.then((row) => row && contextOf(row));
     // A request that is replayed or refused never awaits these promises, so their rejections are handled here.
     for (const read of [sandbox, context]) read.catch(() => undefined);

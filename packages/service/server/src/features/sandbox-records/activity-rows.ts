@@ -1,6 +1,6 @@
 import type { SandboxId } from '@cloche/contract';
 import { pause } from '@cloche/node-support';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import { Loop } from '../../platform/base/loop.ts';
@@ -26,6 +26,16 @@ export interface ActivityRowsDeps {
   readonly log: Logger;
 }
 
+/** In rows of servers of earlier releases, everything that runs counts as a use. */
+const IN_USE = sql`coalesce(in_use, running)`;
+
+interface ActivityOfOthers {
+  readonly at: number;
+  readonly running: number;
+  readonly usedAt: number;
+  readonly inUse: number;
+}
+
 /** Writes the activity of sandboxes on this server to the database, and reads the activity on other servers. */
 export class ActivityRows implements SharedActivity {
   readonly #deps: ActivityRowsDeps;
@@ -41,9 +51,13 @@ export class ActivityRows implements SharedActivity {
   async start(): Promise<void> {
     const { db, servers, executions, log } = this.#deps;
     // The work of an earlier process with this id has ended.
-    await db.updateTable('sandbox_activity').set({ running: 0 }).where('server_id', '=', servers.own).execute();
+    await db
+      .updateTable('sandbox_activity')
+      .set({ running: 0, in_use: 0 })
+      .where('server_id', '=', servers.own)
+      .execute();
     const renew = async () => {
-      for (const id of executions.running()) this.note(id);
+      for (const id of executions.active()) this.note(id);
       return RENEW_MS;
     };
     this.#renewal = new Loop('renew activity', renew, RETRY_MS, log);
@@ -70,10 +84,9 @@ export class ActivityRows implements SharedActivity {
     return {
       isRunning: (id) => executions.isRunning(id) || rows.get(id)?.running === 1,
       wasUsed: (id) => executions.wasUsed(id) || rows.get(id)?.running === 1,
-      lastActiveAt(id) {
-        const [own, shared] = [executions.lastActiveAt(id), rows.get(id)?.at];
-        return own === undefined || shared === undefined ? (own ?? shared) : Math.max(own, shared);
-      },
+      lastActiveAt: (id) => latest(executions.lastActiveAt(id), rows.get(id)?.at),
+      isInUse: (id) => executions.isInUse(id) || rows.get(id)?.inUse === 1,
+      lastUsedAt: (id) => latest(executions.lastUsedAt(id), rows.get(id)?.usedAt),
     };
   }
 
@@ -108,21 +121,27 @@ export class ActivityRows implements SharedActivity {
   }
 
   async #read(ids: readonly SandboxId[]) {
-    if (ids.length === 0) return new Map<SandboxId, { running: number; at: number }>();
+    if (ids.length === 0) return new Map<SandboxId, ActivityOfOthers>();
     const rows = await this.#rows()
       .where('sandbox_activity.sandbox_id', 'in', ids)
       .groupBy('sandbox_activity.sandbox_id')
       .select(({ fn }) => [
         'sandbox_activity.sandbox_id as id',
         fn.max('last_active_at').as('at'),
-        // Rows of dead servers do not count as running, because another server detects the end of their work. The row
-        // of this server does not count either, because this server knows its own work exactly.
-        sql<number>`max(case when server_leases.id is null or server_leases.id = ${this.#deps.servers.own} then 0 else running end)`.as(
-          'running',
-        ),
+        sql<number>`max(coalesce(last_used_at, last_active_at))`.as('usedAt'),
+        this.#ofOthers(sql.ref('running')).as('running'),
+        this.#ofOthers(IN_USE).as('inUse'),
       ])
       .execute();
-    return new Map(rows.map(({ id, at, running }) => [id as SandboxId, { at, running }]));
+    return new Map(rows.map(({ id, ...row }) => [id as SandboxId, row as ActivityOfOthers]));
+  }
+
+  /**
+   * Rows of dead servers do not count, because another server detects the end of their work. The row of this server does
+   * not count either, because this server knows its own work exactly.
+   */
+  #ofOthers(flag: RawBuilder<unknown>) {
+    return sql<number>`max(case when server_leases.id is null or server_leases.id = ${this.#deps.servers.own} then 0 else ${flag} end)`;
   }
 
   /** All rows, each with the lease of its server if that lives. */
@@ -158,10 +177,16 @@ export class ActivityRows implements SharedActivity {
       const ids = [...this.#changed].slice(0, BATCH);
       for (const id of ids) this.#changed.delete(id);
       const values = ids.flatMap((id) => {
-        const isRunning = executions.isRunning(id);
-        const at = isRunning ? clock.now() : executions.lastActiveAt(id);
-        if (at === undefined) return [];
-        return [{ sandbox_id: id, server_id: servers.own, running: isRunning ? 1 : 0, last_active_at: at }];
+        const [now, last] = [clock.now(), executions.lastActiveAt(id)];
+        if (last === undefined) return [];
+        const [isRunning, isInUse] = [executions.isRunning(id), executions.isInUse(id)];
+        return [
+          {
+            ...{ sandbox_id: id, server_id: servers.own, running: isRunning ? 1 : 0, in_use: isInUse ? 1 : 0 },
+            last_active_at: isRunning ? now : last,
+            last_used_at: isInUse ? now : last,
+          },
+        ];
       });
       if (values.length === 0) continue;
       try {
@@ -172,6 +197,8 @@ export class ActivityRows implements SharedActivity {
             conflict.columns(['sandbox_id', 'server_id']).doUpdateSet((eb) => ({
               running: eb.ref('excluded.running'),
               last_active_at: eb.ref('excluded.last_active_at'),
+              in_use: eb.ref('excluded.in_use'),
+              last_used_at: eb.ref('excluded.last_used_at'),
             })),
           )
           .execute();
@@ -181,4 +208,8 @@ export class ActivityRows implements SharedActivity {
       }
     }
   }
+}
+
+function latest(own: number | undefined, shared: number | undefined): number | undefined {
+  return own === undefined || shared === undefined ? (own ?? shared) : Math.max(own, shared);
 }

@@ -12,6 +12,8 @@ export interface Execution extends Disposable {
 
 interface LiveActivity {
   readonly executions: Set<Execution>;
+  /** Number of requests that use the sandbox now. */
+  uses: number;
   /**
    * Contexts deleted through this server. An execution accepted before the deletion and started after it is canceled
    * too.
@@ -38,19 +40,30 @@ export class Executions {
     this.#onActivity = onActivity;
   }
 
-  begin(sandboxId: SandboxId, contextId: ContextId | undefined, cancel: () => void): Execution {
+  /**
+   * @param options.isUse false for an execution that no request waits for: it does not keep the sandbox from a pause
+   */
+  begin(
+    sandboxId: SandboxId,
+    contextId: ContextId | undefined,
+    cancel: () => void,
+    { isUse = true }: { readonly isUse?: boolean } = {},
+  ): Execution {
     const activity = this.#activityOf(sandboxId);
+    const uses = isUse ? 1 : 0;
     const execution: Execution = {
       contextId,
       cancel,
       [Symbol.dispose]: () => {
         if (!activity.executions.delete(execution)) return;
+        activity.uses -= uses;
         activity.lastActiveAt = this.#clock.now();
         if (activity.executions.size === 0) this.#changes.wake(sandboxId);
         this.#onActivity?.(sandboxId);
       },
     };
     activity.executions.add(execution);
+    activity.uses += uses;
     activity.used = true;
     activity.lastActiveAt = this.#clock.now();
     if (activity.executions.size === 1) this.#changes.wake(sandboxId);
@@ -65,13 +78,31 @@ export class Executions {
     this.#onActivity?.(sandboxId);
   }
 
+  /** Begins a use that is not an execution, such as a transfer of a file. Disposing it ends the use. */
+  use(sandboxId: SandboxId): Disposable {
+    const activity = this.#activityOf(sandboxId);
+    activity.uses += 1;
+    this.touch(sandboxId);
+    return {
+      [Symbol.dispose]: () => {
+        activity.uses -= 1;
+        this.touch(sandboxId);
+      },
+    };
+  }
+
+  /** Returns whether a request uses the sandbox now. */
+  isInUse(sandboxId: SandboxId): boolean {
+    return (this.#sandboxes.get(sandboxId)?.uses ?? 0) > 0;
+  }
+
   isRunning(sandboxId: SandboxId): boolean {
     return (this.#sandboxes.get(sandboxId)?.executions.size ?? 0) > 0;
   }
 
-  /** Returns the sandboxes in which an execution of this server is active. */
-  running(): SandboxId[] {
-    return [...this.#sandboxes.keys()].filter((id) => this.isRunning(id));
+  /** Returns the sandboxes that are running or in use through this server. */
+  active(): SandboxId[] {
+    return [...this.#sandboxes.keys()].filter((id) => this.isRunning(id) || this.isInUse(id));
   }
 
   wasUsed(sandboxId: SandboxId): boolean {
@@ -81,6 +112,11 @@ export class Executions {
   /** Returns undefined when this server has seen no activity. */
   lastActiveAt(sandboxId: SandboxId): number | undefined {
     return this.#sandboxes.get(sandboxId)?.lastActiveAt;
+  }
+
+  /** As `lastActiveAt`, but what runs by itself is no use while it runs. */
+  lastUsedAt(sandboxId: SandboxId): number | undefined {
+    return this.lastActiveAt(sandboxId);
   }
 
   cancelSandbox(sandboxId: SandboxId): void {
@@ -113,7 +149,13 @@ export class Executions {
   #activityOf(sandboxId: SandboxId): LiveActivity {
     let activity = this.#sandboxes.get(sandboxId);
     if (!activity) {
-      activity = { executions: new Set(), endedContexts: new Set(), lastActiveAt: this.#clock.now(), used: false };
+      activity = {
+        executions: new Set(),
+        uses: 0,
+        endedContexts: new Set(),
+        lastActiveAt: this.#clock.now(),
+        used: false,
+      };
       this.#sandboxes.set(sandboxId, activity);
     }
     return activity;

@@ -44,8 +44,10 @@ export function requireAwake(record: SandboxRecord): SandboxRecord {
 }
 
 /** Returns the error for an operation that a paused sandbox refuses, or that its pause has ended. */
-export function sandboxPaused({ id }: SandboxRecord): AppError {
-  return new AppError('sandbox_paused', `The sandbox "${id}" is paused; resume it first.`);
+export function sandboxPaused({ id, pause }: SandboxRecord): AppError {
+  return new AppError('sandbox_paused', `The sandbox "${id}" is paused; resume it first.`, {
+    details: { wake: pause.wake, memory: 'kept' },
+  });
 }
 
 /** Returns the error for a name that another sandbox has. */

@@ -1,4 +1,4 @@
-import type { Metadata, OrgId, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
+import type { Metadata, OrgId, PauseCause, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
 import type { InstanceUse } from '@cloche/runtime';
 import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
@@ -29,10 +29,16 @@ export interface MoveChange {
   /** The server that makes the next move. */
   readonly owner?: string;
   readonly token?: string;
+  readonly pausedBy?: PauseCause;
   readonly pausedAt?: number;
   /** End of the retention of the pause. */
   readonly expiresAt?: number;
   readonly resumed?: { readonly at: number; readonly by: WakeCause; readonly ttlMs: number };
+  /**
+   * Not a field: why the sandbox is paused by itself. The move has no effect if its `expiresAt` is another one, or, with
+   * `idleAt`, if a server has used it since it was found to be idle at that time.
+   */
+  readonly due?: { readonly idleAt?: number };
 }
 
 /** Fields that a client sets anew; others stay. */
@@ -121,8 +127,8 @@ export interface SandboxRepository {
   recordActivity(id: SandboxId, at: number): Promise<void>;
   /** Returns the live sandboxes whose `expiresAt` has passed. */
   listExpired(now: number): Promise<SandboxRecord[]>;
-  /** Returns the earliest `expiresAt` of all live sandboxes. */
-  nextExpiry(): Promise<number | undefined>;
-  /** Returns the ready sandboxes that have an idle timeout. */
+  /** Returns the earliest `expiresAt` after `now` of all live sandboxes. */
+  nextExpiry(now: number): Promise<number | undefined>;
+  /** Returns the ready sandboxes that are destroyed or paused when nothing uses them. */
   listWithIdleTimeout(): Promise<SandboxRecord[]>;
 }

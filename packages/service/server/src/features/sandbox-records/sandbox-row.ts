@@ -2,11 +2,13 @@
 import type {
   DestroyedReason,
   OrgId,
+  PauseCause,
   ProjectId,
   SandboxId,
   TemplateId,
   TemplateVersionId,
   WakeCause,
+  WakeMode,
 } from '@cloche/contract';
 import type { Insertable, Selectable } from 'kysely';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
@@ -50,7 +52,11 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     ending_reason: record.endingReason ?? null,
     idempotency_record_id: record.idempotencyRecordId ?? null,
     launch_owner: record.launchOwner ?? null,
-    wake_ttl_ms: record.wakeTtlMs,
+    wake_ttl_ms: record.pause.wakeTtlMs,
+    pause_after_idle_ms: record.pause.afterIdleMs ?? null,
+    pause_on_expiry: record.pause.onExpiry ? 1 : 0,
+    pause_wake: record.pause.wake,
+    pause_retain_ms: record.pause.retainMs,
     name: record.name ?? null,
   };
 }
@@ -84,7 +90,8 @@ export function toMoveColumns(change: MoveChange) {
   return {
     ...(change.owner === undefined ? {} : { pause_owner: change.owner }),
     ...(change.token === undefined ? {} : { pause_token: change.token }),
-    ...(change.pausedAt === undefined ? {} : { paused_at: change.pausedAt, paused_by: 'request' }),
+    ...(change.pausedBy === undefined ? {} : { paused_by: change.pausedBy }),
+    ...(change.pausedAt === undefined ? {} : { paused_at: change.pausedAt }),
     ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
     ...(change.resumed === undefined
       ? {}
@@ -99,8 +106,12 @@ export function toMoveColumns(change: MoveChange) {
   };
 }
 
-/** Converts a row. The casts are sound because only the repository of sandboxes writes these columns. */
-export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
+/**
+ * Converts a row. The casts are sound because only the repository of sandboxes writes these columns.
+ *
+ * @param pauseRetentionMs longest time for which a pause may last
+ */
+export function toRecord(row: Selectable<SandboxTable>, pauseRetentionMs: number): SandboxRecord {
   return {
     id: row.id as SandboxId,
     orgId: row.org_id as OrgId,
@@ -137,9 +148,16 @@ export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     pauseOwner: row.pause_owner ?? undefined,
     pauseToken: row.pause_token ?? undefined,
     pausedAt: row.paused_at ?? undefined,
+    pausedBy: (row.paused_by as PauseCause | null) ?? undefined,
     resumedAt: row.resumed_at ?? undefined,
     resumedBy: (row.resumed_by as WakeCause | null) ?? undefined,
     sessionStartedAt: row.session_started_at ?? undefined,
-    wakeTtlMs: row.wake_ttl_ms ?? row.ttl_ms,
+    pause: {
+      ...(row.pause_after_idle_ms === null ? {} : { afterIdleMs: row.pause_after_idle_ms }),
+      onExpiry: row.pause_on_expiry === 1,
+      wake: (row.pause_wake as WakeMode | null) ?? 'requests',
+      wakeTtlMs: row.wake_ttl_ms ?? row.ttl_ms,
+      retainMs: Math.min(row.pause_retain_ms ?? pauseRetentionMs, pauseRetentionMs),
+    },
   };
 }

@@ -11,6 +11,12 @@ export interface SandboxSettings {
   readonly recordRetentionMs: number;
   /** Longest time and default for which a pause may last. */
   readonly pauseRetentionMs: number;
+  /** Time without use after which a client's sandbox is paused if its creation says nothing of it; undefined: never. */
+  readonly pauseAfterIdleMs: number | undefined;
+  /** A sandbox whose processes use more of a core, on average, is not idle. In percent. */
+  readonly idleCpuPercent: number;
+  /** Longest wait of a request to a preview for the wake of its sandbox. */
+  readonly wakeTimeoutMs: number;
   /** How long events are kept. */
   readonly eventRetentionMs: number;
 }

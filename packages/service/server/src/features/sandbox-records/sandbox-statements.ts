@@ -10,7 +10,7 @@ import { type MoveName, moveOf, type TransitionName, transitionOf } from './sand
 import type { NewSandboxRow } from './sandbox-row.ts';
 
 export type Values = Record<string, string | number | null>;
-export type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
 export type PreparedInsert = PreparedQuery<Values, Pick<Selectable<SandboxTable>, 'created_at'>>;
 
 /**
@@ -43,7 +43,35 @@ export function prepareInsert(
   });
 }
 
-export function prepareTransition(
+/** Prepares the statements that change the state of a sandbox once, by what they set and compare. */
+export class PreparedChanges {
+  readonly #db: Database;
+  readonly #prepared = new Map<string, PreparedChange>();
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  transition(transition: TransitionName, columns: readonly string[], ifIdle: boolean): PreparedChange {
+    return this.#once([transition, ifIdle, ...columns].join(' '), () =>
+      prepareTransition(this.#db, transition, columns, ifIdle),
+    );
+  }
+
+  move(move: MoveName, columns: readonly string[], due?: 'expiry' | 'idle'): PreparedChange {
+    return this.#once([move, due, ...columns].join(' '), () => prepareMove(this.#db, move, columns, due));
+  }
+
+  #once(name: string, prepare: () => PreparedChange): PreparedChange {
+    const known = this.#prepared.get(name);
+    if (known) return known;
+    const prepared = prepare();
+    this.#prepared.set(name, prepared);
+    return prepared;
+  }
+}
+
+function prepareTransition(
   db: Database,
   transition: TransitionName,
   columns: readonly string[],
@@ -64,7 +92,12 @@ export function prepareTransition(
   });
 }
 
-export function prepareMove(db: Database, move: MoveName, columns: readonly string[]): PreparedChange {
+function prepareMove(
+  db: Database,
+  move: MoveName,
+  columns: readonly string[],
+  due?: 'expiry' | 'idle',
+): PreparedChange {
   const { to } = moveOf(move);
   const state = to === undefined ? {} : { pause_state: to === 'ready' ? null : to };
   return prepareQuery(db, (slots: Values) =>
@@ -79,6 +112,8 @@ export function prepareMove(db: Database, move: MoveName, columns: readonly stri
       .where('generation', '=', slots.seenGeneration as number)
       .where('status', '=', 'ready')
       .where('pause_epoch', '=', slots.seenEpoch as number)
+      .$if(due !== undefined, (update) => update.where('expires_at', '=', slots.seenExpiresAt as number))
+      .$if(due === 'idle', (update) => update.where(stillUnused(slots)))
       .returningAll(),
   );
 }
@@ -95,4 +130,17 @@ function stillIdle({ now, own }: Values) {
       where sandbox_activity.sandbox_id = sandboxes.id and (
         sandbox_activity.last_active_at + sandboxes.idle_timeout_ms > ${now}
         or (sandbox_activity.running = 1 and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
+}
+
+/** As `stillIdle`, for a pause: what runs in the sandbox by itself is no use of it. */
+function stillUnused({ now, own }: Values) {
+  return sql<boolean>`
+    coalesce(sandboxes.last_active_at, sandboxes.ready_at, sandboxes.created_at) + sandboxes.pause_after_idle_ms <= ${now}
+    and not exists (
+      select 1 from sandbox_activity
+      left join server_leases on server_leases.id = sandbox_activity.server_id and server_leases.lease_until > ${now}
+      where sandbox_activity.sandbox_id = sandboxes.id and (
+        coalesce(sandbox_activity.last_used_at, sandbox_activity.last_active_at) + sandboxes.pause_after_idle_ms > ${now}
+        or (coalesce(sandbox_activity.in_use, sandbox_activity.running) = 1
+          and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
 }

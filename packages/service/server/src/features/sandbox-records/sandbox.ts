@@ -5,11 +5,13 @@ import {
   type Metadata,
   type NetworkPolicy,
   type OrgId,
+  type PauseCause,
   type ProjectId,
   type Resources,
   SANDBOX_STATUS_FACTS,
   type Sandbox,
   type SandboxId,
+  type SandboxPause,
   type SandboxStatus,
   type SecretId,
   type TemplateId,
@@ -85,12 +87,12 @@ export interface SandboxRecord {
   /** Names the last pause for the agent. */
   readonly pauseToken: string | undefined;
   readonly pausedAt: number | undefined;
+  readonly pausedBy: PauseCause | undefined;
   readonly resumedAt: number | undefined;
   readonly resumedBy: WakeCause | undefined;
   /** Undefined before the first wake. */
   readonly sessionStartedAt: number | undefined;
-  /** Lifetime after a wake that names none. */
-  readonly wakeTtlMs: number;
+  readonly pause: SandboxPause;
 }
 
 /** The fields of a sandbox that was never paused. */
@@ -100,6 +102,7 @@ export const NEVER_PAUSED = {
   pauseOwner: undefined,
   pauseToken: undefined,
   pausedAt: undefined,
+  pausedBy: undefined,
   resumedAt: undefined,
   resumedBy: undefined,
   sessionStartedAt: undefined,
@@ -250,6 +253,7 @@ export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
     ttlMs: record.ttlMs,
     ...(record.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: record.idleTimeoutMs }),
     expiresAt: timestamp(record.expiresAt),
+    pause: record.pause,
     ...pauseOf(record),
     metadata: record.metadata,
     networkPolicy: record.networkPolicy,
@@ -266,11 +270,11 @@ export const PAUSED_STATES: readonly RecordState[] = ['paused', 'waking'];
 
 /** Returns what clients see of the pause. */
 function pauseOf(record: SandboxRecord): Pick<Sandbox, 'paused' | 'resumed' | 'sessionStartedAt'> {
-  const { pausedAt, resumedAt, resumedBy, sessionStartedAt, createdAt } = record;
+  const { pausedAt, pausedBy = 'request', resumedAt, resumedBy, sessionStartedAt, createdAt } = record;
   const isPaused = PAUSED_STATES.includes(stateOf(record));
   return {
     ...(isPaused && pausedAt !== undefined
-      ? { paused: { at: timestamp(pausedAt), by: 'request', memory: 'kept', place: 'memory' } as const }
+      ? { paused: { at: timestamp(pausedAt), by: pausedBy, memory: 'kept', place: 'memory' } as const }
       : {}),
     ...(resumedAt === undefined
       ? {}

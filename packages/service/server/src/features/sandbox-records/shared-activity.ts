@@ -6,6 +6,10 @@ import { type Activity, type SandboxRecord, toSandbox } from './sandbox.ts';
 export interface RecentActivity extends Activity {
   /** Undefined if no activity is known. */
   lastActiveAt(sandboxId: SandboxId): number | undefined;
+  /** Whether a request uses the sandbox. What runs in it by itself is no use. */
+  isInUse(sandboxId: SandboxId): boolean;
+  /** Undefined if no use is known. */
+  lastUsedAt(sandboxId: SandboxId): number | undefined;
 }
 
 /** Activity in sandboxes, whichever server of the database it goes through. */

@@ -61,7 +61,7 @@ describe('the records of sandboxes', () => {
     const sandboxes = repositoryOf(world, watched);
     asked.length = 0;
     await sandboxes.listExpired(0);
-    await sandboxes.nextExpiry();
+    await sandboxes.nextExpiry(0);
     await sandboxes.listWithIdleTimeout();
     await sandboxes.listThat('holdsInstance');
     await sandboxes.list({ orgId: record.orgId, projectIds: undefined, status: 'ready' }, { limit: 10 });

@@ -1,4 +1,5 @@
 import type { ProjectId, SandboxId } from '@cloche/contract';
+import type { Selectable } from 'kysely';
 import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
@@ -6,6 +7,7 @@ import type { Database } from '../../platform/db/database.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
 import { Lookups } from '../../platform/db/lookups.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
+import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import { isUniqueViolation } from '../../platform/db/unique-violation.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
@@ -32,14 +34,7 @@ import type {
   TransitionChange,
 } from './sandbox-repository.ts';
 import { type NewSandboxRow, toColumns, toMoveColumns, toRecord, toRow, toUpdateColumns } from './sandbox-row.ts';
-import {
-  type PreparedChange,
-  type PreparedInsert,
-  prepareInsert,
-  prepareMove,
-  prepareTransition,
-  type Values,
-} from './sandbox-statements.ts';
+import { PreparedChanges, type PreparedInsert, prepareInsert, type Values } from './sandbox-statements.ts';
 
 /** Transitions that end usage metering. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
@@ -57,6 +52,8 @@ export interface SqlSandboxRepositoryDeps {
   readonly clock: Clock;
   /** Id of this server. */
   readonly serverId: string;
+  /** Longest time for which a pause may last. */
+  readonly pauseRetentionMs: number;
 }
 
 /** Appends the event of each change that has one in the transaction of that change. */
@@ -69,13 +66,13 @@ export class SqlSandboxRepository implements SandboxRepository {
   readonly #findByIdempotencyRecord;
   #insert: PreparedInsert | undefined;
   #insertUnlimited: PreparedInsert | undefined;
-  /** Prepared statements, by transition or move and the columns that they set. */
-  readonly #changes = new Map<string, PreparedChange>();
+  readonly #changes: PreparedChanges;
 
   constructor(deps: SqlSandboxRepositoryDeps) {
     const { db } = deps;
     this.#deps = deps;
     this.#db = db;
+    this.#changes = new PreparedChanges(db);
     this.#found = new Lookups(db, ['sandboxes']);
     this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('sandboxes').selectAll().where('id', '=', id),
@@ -126,32 +123,33 @@ export class SqlSandboxRepository implements SandboxRepository {
   async find(id: string): Promise<SandboxRecord | undefined> {
     return this.#found.find(id, async () => {
       const [row] = (await this.#findById({ id })).rows;
-      return row && toRecord(row);
+      return row && this.#toRecord(row);
     });
   }
 
   async findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
     const [row] = (await this.#findByIdempotencyRecord({ recordId }, tx)).rows;
-    return row && toRecord(row);
+    return row && this.#toRecord(row);
   }
 
-  findNamed(projectId: ProjectId, name: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
-    return queries.findNamed(tx?.db ?? this.#db, projectId, name);
+  async findNamed(projectId: ProjectId, name: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
+    const row = await queries.findNamed(tx?.db ?? this.#db, projectId, name);
+    return row && this.#toRecord(row);
   }
 
   async list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
-    return queries.listSandboxes(this.#db, filter, part);
+    return this.#toRecords(await queries.listSandboxes(this.#db, filter, part));
   }
 
   async listThat(fact: Fact): Promise<SandboxRecord[]> {
-    return queries.listThat(this.#db, fact);
+    return this.#toRecords(await queries.listThat(this.#db, fact));
   }
 
   async transition(
     current: SandboxRecord,
     transition: TransitionName,
     change: TransitionChange = {},
-    call = UNAUDITED,
+    call: Audited = UNAUDITED,
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
     const columns = toColumns(change);
@@ -160,12 +158,12 @@ export class SqlSandboxRepository implements SandboxRepository {
     const { clock, serverId } = this.#deps;
     const isIdle = change.endingReason === 'idle_expired' && factsOf(current).isReady;
     const idle = isIdle ? { now: clock.now(), own: serverId } : undefined;
-    const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
+    const write = this.#changes.transition(transition, Object.keys(columns), idle !== undefined);
     const { event } = transitionOf(transition);
     if (event || call.audit) {
       const writeAndCount = async (tx: Transaction) => {
         const [row] = (await write({ ...columns, ...seen, ...idle }, tx)).rows;
-        const record = row && toRecord(row);
+        const record = row && this.#toRecord(row);
         if (record && ENDS.has(transition)) await this.#deps.usages.end(record, change.use, tx);
         return record;
       };
@@ -174,25 +172,26 @@ export class SqlSandboxRepository implements SandboxRepository {
     const [row] = (await write({ ...columns, ...seen, ...idle })).rows;
     if (!row) return undefined;
     this.#deps.changes.notify(id);
-    return toRecord(row);
+    return this.#toRecord(row);
   }
 
   async move(
     current: SandboxRecord,
     move: MoveName,
     change: MoveChange = {},
-    call = UNAUDITED,
+    call: Audited = UNAUDITED,
     joined?: Transaction,
   ): Promise<SandboxRecord | undefined> {
     const { from, event } = moveOf(move);
     if (!from.includes(stateOf(current))) return undefined;
     const columns = toMoveColumns(change);
-    const write = this.#prepared([move, ...Object.keys(columns)].join(' '), () =>
-      prepareMove(this.#db, move, Object.keys(columns)),
-    );
+    const { due } = change;
+    const condition = due && (due.idleAt === undefined ? 'expiry' : 'idle');
+    const write = this.#changes.move(move, Object.keys(columns), condition);
+    const judged = due && { seenExpiresAt: current.expiresAt, now: due.idleAt ?? 0, own: this.#deps.serverId };
     const writeAndCount = async (tx: Transaction) => {
-      const [row] = (await write({ ...columns, ...seenOf(current) }, tx)).rows;
-      const record = row && toRecord(row);
+      const [row] = (await write({ ...columns, ...seenOf(current), ...judged }, tx)).rows;
+      const record = row && this.#toRecord(row);
       const isSame = record && factsOf(record).metersOnlyDisk === factsOf(current).metersOnlyDisk;
       if (record && !isSame) await this.#deps.usages.countUp(current, change.pausedAt, tx);
       return record;
@@ -214,7 +213,7 @@ export class SqlSandboxRepository implements SandboxRepository {
         .where('pause_epoch', '=', current.pauseEpoch)
         .where('expires_at', '=', current.expiresAt);
       const row = await query.returningAll().executeTakeFirst();
-      return row && toRecord(row);
+      return row && this.#toRecord(row);
     };
     return this.#changed(call, 'sandbox.extended', write);
   }
@@ -227,7 +226,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     const write = async ({ db }: Transaction) => {
       const query = db.updateTable('sandboxes').set(toUpdateColumns(change)).where('id', '=', current.id);
       const row = await query.where(sandboxThat('acceptsWork')).returningAll().executeTakeFirst();
-      return row && toRecord(row);
+      return row && this.#toRecord(row);
     };
     return this.#changed(call, 'sandbox.updated', write).catch((error) => {
       if (isUniqueViolation(error)) return 'name_taken' as const;
@@ -249,15 +248,15 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async listExpired(now: number): Promise<SandboxRecord[]> {
-    return queries.listExpired(this.#db, now);
+    return this.#toRecords(await queries.listExpired(this.#db, now));
   }
 
-  async nextExpiry(): Promise<number | undefined> {
-    return queries.nextExpiry(this.#db);
+  nextExpiry(now: number): Promise<number | undefined> {
+    return queries.nextExpiry(this.#db, now);
   }
 
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
-    return queries.listWithIdleTimeout(this.#db);
+    return this.#toRecords(await queries.listWithIdleTimeout(this.#db));
   }
 
   /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
@@ -279,18 +278,12 @@ export class SqlSandboxRepository implements SandboxRepository {
     }, joined);
   }
 
-  #preparedTransition(transition: TransitionName, columns: readonly string[], ifIdle: boolean): PreparedChange {
-    return this.#prepared([transition, ifIdle, ...columns].join(' '), () =>
-      prepareTransition(this.#db, transition, columns, ifIdle),
-    );
+  #toRecords(rows: readonly Selectable<SandboxTable>[]): SandboxRecord[] {
+    return rows.map((row) => this.#toRecord(row));
   }
 
-  #prepared(name: string, prepare: () => PreparedChange): PreparedChange {
-    const known = this.#changes.get(name);
-    if (known) return known;
-    const prepared = prepare();
-    this.#changes.set(name, prepared);
-    return prepared;
+  #toRecord(row: Selectable<SandboxTable>): SandboxRecord {
+    return toRecord(row, this.#deps.pauseRetentionMs);
   }
 }
 

@@ -43,6 +43,11 @@ export interface StatusFacts {
   readonly onIdle: 'destroy' | 'nothing';
   /** Why a sandbox that accepts work ends at `expiresAt`. */
   readonly onExpiry: 'ttl_expired' | 'idle_expired';
+  /**
+   * What becomes at `expiresAt` of a sandbox whose policy says that it is paused then. `waits`: it is paused when it is
+   * ready. `settles`: its pause is under way, or a server has left it. `ends`: as any other.
+   */
+  readonly whenPausedAtExpiry: 'pauses' | 'waits' | 'settles' | 'ends';
   /** Code of the error for an operation in it. */
   readonly refusal: 'sandbox_destroyed' | 'sandbox_failed' | undefined;
 }
@@ -61,6 +66,7 @@ const LAUNCHING = {
   metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
+  whenPausedAtExpiry: 'waits',
   refusal: undefined,
 } as const;
 
@@ -79,6 +85,7 @@ const READY = {
   metersOnlyDisk: false,
   onIdle: 'destroy',
   onExpiry: 'ttl_expired',
+  whenPausedAtExpiry: 'pauses',
   refusal: undefined,
 } as const;
 
@@ -90,6 +97,7 @@ const BETWEEN = {
   isMoving: true,
   onIdle: 'nothing',
   onExpiry: 'idle_expired',
+  whenPausedAtExpiry: 'ends',
 } as const;
 
 const ENDED = {
@@ -106,13 +114,14 @@ const ENDED = {
   metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
+  whenPausedAtExpiry: 'ends',
 } as const;
 
 export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
   creating: { ...SANDBOX_STATUS_FACTS.creating, ...LAUNCHING },
   starting: { ...SANDBOX_STATUS_FACTS.starting, ...LAUNCHING },
   ready: READY,
-  pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired' },
+  pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired', whenPausedAtExpiry: 'settles' },
   paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, metersOnlyDisk: true },
   waking: BETWEEN,
   expiring: {
@@ -130,6 +139,7 @@ export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
     metersOnlyDisk: false,
     onIdle: 'nothing',
     onExpiry: 'ttl_expired',
+    whenPausedAtExpiry: 'ends',
     refusal: 'sandbox_destroyed',
   },
   destroyed: { ...SANDBOX_STATUS_FACTS.destroyed, ...ENDED, refusal: 'sandbox_destroyed' },

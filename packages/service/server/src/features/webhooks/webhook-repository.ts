@@ -104,7 +104,7 @@ export class WebhookRepository {
    * `enabled`, also ends a wait after failures. Returns undefined for a deleted webhook.
    */
   update(
-    { audit }: Audited,
+    { audit }: Pick<Call, 'audit'>,
     id: WebhookId,
     { url, events, enabled }: WebhookChange,
     now: number,

@@ -30,10 +30,12 @@ export interface Call {
 }
 
 /** The part of a call that repositories take: a change writes its audit event in its own transaction. */
-export type Audited = Pick<Call, 'audit'>;
+export interface Audited {
+  readonly audit: Pick<RequestAudit, 'append'> | undefined;
+}
 
 /** The call of a change that the service makes without a request. Such a change has no audit event. */
-export const UNAUDITED: Audited = { audit: undefined };
+export const UNAUDITED = { audit: undefined } as const satisfies Audited;
 
 export interface ServiceWork extends Pick<Call, 'credential' | 'receivedAt' | 'signal' | 'log'> {
   /** Id of the idempotency record. When the work is repeated, it finds the resources created under this id. */

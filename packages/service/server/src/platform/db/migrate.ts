@@ -2,6 +2,7 @@ import type { Migration } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { firstRelease } from './migrations/040-first-release.ts';
 import { pauses } from './migrations/041-pauses-expand.ts';
+import { pausePolicies } from './migrations/042-pause-policies-expand.ts';
 import { names } from './migrations/043-names-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
@@ -12,6 +13,7 @@ import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 export const MIGRATIONS: Record<string, Migration> = {
   '040-first-release': firstRelease,
   '041-pauses-expand': pauses,
+  '042-pause-policies-expand': pausePolicies,
   '043-names-expand': names,
 };
 

@@ -42,7 +42,9 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
     answer(await setSandboxTtl.set(call, params.sandboxId, body.ttlMs));
 
   return [
-    route(operations.createSandbox, async ({ call, body }) => answer(await createSandbox.create(call, { body }))),
+    route(operations.createSandbox, async ({ call, body }) =>
+      answer(await createSandbox.create(call, { body, isClients: true })),
+    ),
     route(operations.getOrCreateSandbox, async ({ call, params, body }) => {
       const { record, created } = await services.namedSandboxes.getOrCreate(call, params.name, body);
       return { ...(await answer(record)), created };

@@ -12,6 +12,7 @@ import {
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import type { ResolvedResources } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
+import { checkPause } from './plan-pause.ts';
 
 export interface CheckedCreation {
   readonly ttlMs: number;
@@ -28,6 +29,7 @@ export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings
     if (value.includes('\0')) issues.push({ path: `body.env.${name}`, message: 'must not contain a NUL character' });
   }
   checkSecrets(body, issues);
+  checkPause(body, settings, issues);
   const resources = { ...settings.defaultResources, ...body.resources };
   checkResources(resources, settings.maxResources, issues);
   const networkPolicy = checkNetworkPolicy(body.networkPolicy ?? { mode: 'unrestricted' }, issues);

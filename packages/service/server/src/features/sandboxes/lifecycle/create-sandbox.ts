@@ -16,6 +16,7 @@ import type { FindTemplates } from '../../template-catalogue/custom/find-templat
 import type { ResolvedVersion } from '../../template-catalogue/template-catalogue.ts';
 import { checkCreation, resourcesOfVersion } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
+import { planPause } from './plan-pause.ts';
 
 export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -27,10 +28,14 @@ export interface CreateSandboxDeps {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly settings: SandboxSettings;
+  /** Whether sandboxes can be paused here, by every server that is alive. */
+  readonly canPause: () => Promise<boolean>;
 }
 
 export interface SandboxCreation {
   readonly body: CreateSandboxBody;
+  /** Whether a client asks for it, so that the operator's policies for sandboxes of clients apply. */
+  readonly isClients?: boolean;
   /** Template version to launch instead of the one that the body names, for example one that only builds use. */
   readonly version?: ResolvedVersion;
   /** Lifetime of a sandbox that the service itself creates. May exceed the maximum for clients. */
@@ -96,9 +101,17 @@ export class CreateSandbox {
     { waitsForRoom = false, guard }: SandboxCreation,
   ): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
-    const { idempotencyRecordId, resources } = planned;
+    const { idempotencyRecordId, resources, pause } = planned;
     const { cpu, memoryMb } = resources;
-    const additions = { liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 };
+    // The place of its pause at expiry, which is never refused.
+    const pausedSandboxes = pause.onExpiry ? 1 : 0;
+    const additions = {
+      liveSandboxes: 1,
+      liveCpu: cpu,
+      liveMemoryMb: memoryMb,
+      sandboxesPerMinute: 1,
+      pausedSandboxes,
+    };
     if (!guard && !quotas.limits.limitAll(additions)) {
       const result = await sandboxes.insertUnlimited(call, planned);
       if (result.status !== 'limited') return result;
@@ -119,15 +132,16 @@ export class CreateSandbox {
 
   async #plan(
     { credential, idempotency }: Call,
-    { body, lifetimeMs, version: given }: SandboxCreation,
+    { body, isClients = false, lifetimeMs, version: given }: SandboxCreation,
   ): Promise<Omit<SandboxRecord, 'launchOwner'>> {
-    const { projects, templates, ids, settings, clock } = this.#deps;
+    const { projects, templates, ids, settings, clock, canPause } = this.#deps;
     const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
     const ttlMs = lifetimeMs ?? checked.ttlMs;
     const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } =
       given ?? (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
     const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
+    const pause = await planPause({ body, ttlMs, isClients }, settings, canPause);
     const createdAt = clock.now();
     return {
       id: ids.next('sbx_'),
@@ -159,7 +173,7 @@ export class CreateSandbox {
       failureKind: undefined,
       endingReason: undefined,
       idempotencyRecordId: idempotency?.recordId,
-      wakeTtlMs: ttlMs,
+      pause,
       ...NEVER_PAUSED,
     };
   }

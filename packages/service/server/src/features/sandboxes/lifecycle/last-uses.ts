@@ -2,7 +2,7 @@ import type { Clock } from '../../../platform/base/clock.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
-import type { SharedActivity } from '../../sandbox-records/shared-activity.ts';
+import type { RecentActivity, SharedActivity } from '../../sandbox-records/shared-activity.ts';
 
 /** Largest lag of a sandbox's stored activity, if the database has one server. */
 const RECORD_LAG_MS = 5_000;
@@ -10,8 +10,8 @@ const RECORD_LAG_MS = 5_000;
 const ROWS_LAG_MS = 500;
 
 /**
- * Returns when a sandbox was last used; infinity while something runs in it. The time may be too late, but never too
- * early.
+ * Returns when a sandbox was last used; infinity while it is in use, or, if its idle timeout destroys it, while something
+ * runs in it. The time may be too late, but never too early.
  */
 export type LastUse = (record: SandboxRecord) => number;
 
@@ -35,14 +35,15 @@ export class OwnLastUses implements LastUses {
   async read(records: readonly SandboxRecord[]): Promise<LastUse> {
     for (const record of records) await this.#writeDown(record);
     return (record) => {
-      if (this.#executions.isRunning(record.id)) return Number.POSITIVE_INFINITY;
-      const written = (record.lastActiveAt ?? record.createdAt) + (record.used ? RECORD_LAG_MS : 0);
-      return this.#executions.lastActiveAt(record.id) ?? written;
+      if (isActive(record, this.#executions)) return Number.POSITIVE_INFINITY;
+      const written = recorded(record) + (record.used ? RECORD_LAG_MS : 0);
+      return Math.max(this.#executions.lastActiveAt(record.id) ?? written, firstUse(record));
     };
   }
 
-  async #writeDown({ id, lastActiveAt = 0 }: SandboxRecord): Promise<void> {
-    const seen = this.#executions.isRunning(id) ? this.#clock.now() : this.#executions.lastActiveAt(id);
+  async #writeDown(record: SandboxRecord): Promise<void> {
+    const { id, lastActiveAt = 0 } = record;
+    const seen = isActive(record, this.#executions) ? this.#clock.now() : this.#executions.lastActiveAt(id);
     if (seen === undefined || seen - lastActiveAt < RECORD_LAG_MS) return;
     await this.#sandboxes.recordActivity(id, seen);
   }
@@ -58,9 +59,28 @@ export class SharedLastUses implements LastUses {
 
   async read(records: readonly SandboxRecord[]): Promise<LastUse> {
     const activity = await this.#activity.of(records.map(({ id }) => id));
-    return ({ id, lastActiveAt, createdAt }) => {
-      if (activity.isRunning(id)) return Number.POSITIVE_INFINITY;
-      return Math.max(lastActiveAt ?? createdAt, activity.lastActiveAt(id) ?? 0) + ROWS_LAG_MS;
+    return (record) => {
+      if (isActive(record, activity)) return Number.POSITIVE_INFINITY;
+      const { id } = record;
+      const seen = (isPausable(record) ? activity.lastUsedAt(id) : activity.lastActiveAt(id)) ?? 0;
+      return Math.max(recorded(record), firstUse(record), seen) + ROWS_LAG_MS;
     };
   }
+}
+
+function isPausable({ pause }: SandboxRecord): boolean {
+  return pause.afterIdleMs !== undefined;
+}
+
+function isActive(record: SandboxRecord, activity: Pick<RecentActivity, 'isRunning' | 'isInUse'>): boolean {
+  return isPausable(record) ? activity.isInUse(record.id) : activity.isRunning(record.id);
+}
+
+function recorded({ lastActiveAt, createdAt }: SandboxRecord): number {
+  return lastActiveAt ?? createdAt;
+}
+
+/** A sandbox is not paused for the time of its launch. */
+function firstUse(record: SandboxRecord): number {
+  return isPausable(record) ? (record.readyAt ?? 0) : 0;
 }

@@ -57,7 +57,7 @@ export class NamedSandboxes {
       const found = await sandboxes.findNamed(projectId, name);
       const { status, record } = found
         ? ({ status: 'name_taken', record: found } as const)
-        : await createSandbox.attempt(call, { body: namedCreation(name, body) });
+        : await createSandbox.attempt(call, { body: namedCreation(name, body), isClients: true });
       if (status !== 'name_taken' || isOwn(call, record)) return { record, created: true };
       if (factsOf(record).isOver) {
         await this.#end(record, call.signal);

@@ -3,7 +3,7 @@ import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
 import type { Call } from '../../../platform/call/call.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
-import { requireAwake, type SandboxAccess, sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
+import { requireAwake, type SandboxAccess, sandboxEnded, sandboxPaused } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 
 type TtlCall = Pick<Call, 'credential' | 'audit'>;
@@ -54,8 +54,10 @@ export class SetSandboxTtl {
 
 /** Returns the longest TTL that a sandbox may get now. */
 function maxTtl(current: SandboxRecord, now: number): number {
-  // An expired sandbox cannot be extended, even if the reaper has not destroyed it yet.
-  if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
+  // An expired sandbox cannot be extended, even if the reaper has not destroyed or paused it yet.
+  if (current.expiresAt <= now) {
+    throw current.pause.onExpiry ? sandboxPaused(current) : sandboxEnded({ ...current, endingReason: 'ttl_expired' });
+  }
   const sessionLeftMs = Math.max(0, (current.sessionStartedAt ?? current.createdAt) + LIMITS.sessionMaxMs - now);
   return Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
 }

@@ -5,6 +5,7 @@ import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError, unavailable } from '../../../platform/base/app-error.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
+import type { Waking } from '../../pauses/pause-moves.ts';
 import { WakeSandbox } from '../../pauses/wake-sandbox.ts';
 import { tooSlow } from '../../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
@@ -38,6 +39,8 @@ export type ActBounds = (
   readonly announce?: (sandbox: SandboxRecord) => Promise<void> | undefined;
   /** Whether the act cannot be repeated when the agent has refused it because of a pause: it has read a body. */
   readonly isOnce?: boolean;
+  /** How the sandbox is woken if it is paused meanwhile. Default: as by an operation. */
+  readonly waking?: Waking;
 };
 
 export interface ReadyBounds {
@@ -99,22 +102,27 @@ export class SandboxUse {
   }
 
   /** Returns the sandbox when it is not paused, woken if need be. @throws AppError, or the reason of `signal` */
-  async awake(sandbox: SandboxRecord, signal: AbortSignal): Promise<SandboxRecord> {
-    return this.#deps.wakeSandbox.awake(sandbox, signal);
+  async awake(sandbox: SandboxRecord, signal: AbortSignal, waking?: Waking): Promise<SandboxRecord> {
+    return this.#deps.wakeSandbox.awake(sandbox, signal, waking);
   }
 
   /**
    * Runs `act`, and again while the agent refuses it because its sandbox is being paused, which executes nothing. The
    * sandbox is woken in between.
    */
-  async throughGate<T>(sandbox: SandboxRecord, signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+  async throughGate<T>(
+    sandbox: SandboxRecord,
+    signal: AbortSignal,
+    act: () => Promise<T>,
+    waking?: Waking,
+  ): Promise<T> {
     const backOff = WakeSandbox.gatePauses();
     for (;;) {
       try {
         return await act();
       } catch (error) {
         if (!(error instanceof AgentError && error.kind === 'pausing')) throw error;
-        requireLive(await this.#deps.wakeSandbox.passGate(sandbox.id, signal, backOff));
+        requireLive(await this.#deps.wakeSandbox.passGate(sandbox.id, signal, backOff, waking));
       }
     }
   }
@@ -122,7 +130,7 @@ export class SandboxUse {
   /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
   async act<T>(
     sandbox: SandboxRecord,
-    { signal: caller, actMs, announce, isOnce }: ActBounds,
+    { signal: caller, actMs, announce, isOnce, waking }: ActBounds,
     act: Act<T>,
   ): Promise<T> {
     using limit = actMs === undefined ? undefined : new Deadline(actMs, caller);
@@ -135,7 +143,7 @@ export class SandboxUse {
       this.#deps.lookAtFence();
       signal.throwIfAborted();
       if (isOnce) return await act(agent, sandbox, signal);
-      return await this.throughGate(sandbox, signal, () => act(agent, sandbox, signal));
+      return await this.throughGate(sandbox, signal, () => act(agent, sandbox, signal), waking);
     } catch (error) {
       if (limit?.endedBy === 'timeout' && !(error instanceof AppError)) throw tooSlow(actMs, error);
       throw await this.explain(sandbox, error, caller);

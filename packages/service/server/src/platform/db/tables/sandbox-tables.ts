@@ -72,6 +72,12 @@ export interface SandboxTable {
   session_started_at: Generated<number | null>;
   /** Lifetime after a wake that names none; null in rows of older servers, which had none but `ttl_ms`. */
   wake_ttl_ms: Generated<number | null>;
+  /** Null if it is not paused by itself when nothing uses it. */
+  pause_after_idle_ms: Generated<number | null>;
+  pause_on_expiry: Generated<number>;
+  /** Null in rows of older servers, as of the next column: the defaults. */
+  pause_wake: Generated<string | null>;
+  pause_retain_ms: Generated<number | null>;
   /** Unique in the project among the sandboxes that have not ended; null without a name. */
   name: Generated<string | null>;
 }
@@ -83,6 +89,9 @@ export interface SandboxActivityTable {
   /** Whether the server has an execution in the sandbox. */
   running: number;
   last_active_at: number;
+  /** Whether a request uses the sandbox. What runs in it by itself is no use. Null in rows of older servers, as the next one. */
+  in_use: Generated<number | null>;
+  last_used_at: Generated<number | null>;
 }
 
 /** What a protocol beside `/v1` keeps of a sandbox. */
