@@ -20,6 +20,7 @@ export const QUOTAS = {
   pausedSandboxes: 'Sandboxes that are paused, or that `pause.onExpiry` pauses at their expiry.',
   pausedMemoryMb: 'Memory of the paused sandboxes, together, in MiB.',
   sandboxesPerMinute: 'Sandboxes created in a minute.',
+  wakesPerMinute: 'Wakes of paused sandboxes in a minute.',
   requestsPerMinute: 'Requests in a minute.',
   artifactBytes: 'Size of all artifacts in bytes. Equal contents count once.',
   concurrentWorkspaceRuns: 'Workspace runs that run at a time; further runs wait.',

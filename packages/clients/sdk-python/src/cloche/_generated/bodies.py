@@ -521,6 +521,10 @@ class ProjectQuotas(TypedDict):
     """
     Sandboxes created in a minute. `null`: no limit of the project.
     """
+    wakes_per_minute: NotRequired[int | None]
+    """
+    Wakes of paused sandboxes in a minute. `null`: no limit of the project.
+    """
     requests_per_minute: NotRequired[int | None]
     """
     Requests in a minute. `null`: no limit of the project.

@@ -859,6 +859,10 @@ class ProjectQuotas(Model):
     """
     Sandboxes created in a minute. `null`: no limit of the project.
     """
+    wakes_per_minute: int | None = None
+    """
+    Wakes of paused sandboxes in a minute. `null`: no limit of the project.
+    """
     requests_per_minute: int | None = None
     """
     Requests in a minute. `null`: no limit of the project.
@@ -901,6 +905,7 @@ class QuotaUse(Model):
         "pausedSandboxes",
         "pausedMemoryMb",
         "sandboxesPerMinute",
+        "wakesPerMinute",
         "requestsPerMinute",
         "artifactBytes",
         "concurrentWorkspaceRuns",

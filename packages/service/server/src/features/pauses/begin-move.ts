@@ -43,12 +43,12 @@ export class BeginMove {
     );
   }
 
-  /** @throws AppError */
+  /** @throws AppError `quota_exceeded`, `rate_limited` */
   wake(paused: SandboxRecord): Promise<SandboxRecord | undefined> {
     const { sandboxes, quotas, servers } = this.#deps;
     const { cpu, memoryMb } = paused.resources;
     return quotas.admit(paused, async (tx, requireRoom) => {
-      await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb });
+      await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, wakesPerMinute: 1 });
       return sandboxes.move(paused, 'beginWake', { owner: servers.own }, UNAUDITED, tx);
     });
   }

@@ -201,4 +201,28 @@ describe('what wakes a paused sandbox', () => {
     );
     assert.equal((await pauseEvents(world)).length, 10);
   });
+
+  it('what wakes a paused sandbox is limited for each minute, exactly, whoever asks for it', async () => {
+    await using world = await openPauses();
+    const ids = await Promise.all(Array.from({ length: 5 }, () => world.createReady()));
+    for (const id of ids) await pause(world, id);
+    await world.limits.setOrganization(ORG, { wakesPerMinute: 2 });
+    const woken = await Promise.allSettled(ids.map((id, n) => (n % 2 ? resume(world, id) : world.run(id, 'print x'))));
+    const refused = woken.filter((one) => one.status === 'rejected');
+    assert.equal(refused.length, 3);
+    for (const { reason } of refused) {
+      assert.deepEqual([reason.code, reason.status, reason.retryAfterSeconds], ['rate_limited', 429, 60]);
+    }
+    const quotas = (await world.quotas.list(ORG)).filter(({ quota }) => quota === 'wakesPerMinute');
+    assert.deepEqual(quotas, [{ quota: 'wakesPerMinute', limit: 2, used: 2 }]);
+    const { data: left } = await world.call(operations.listSandboxes, { query: { paused: true } });
+    assert.equal(left.length, 3);
+    const [first] = left;
+    assert.ok(first);
+    world.clock.advance(45_000);
+    await assert.rejects(resume(world, first.id), { code: 'rate_limited', retryAfterSeconds: 15 });
+    assert.ok(isFrozen(world, first.id));
+    world.clock.advance(15_000);
+    assert.equal((await resume(world, first.id)).paused, undefined);
+  });
 });

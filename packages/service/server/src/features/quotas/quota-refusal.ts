@@ -10,6 +10,7 @@ const TEXTS: Record<QuotaName, readonly [counted: string, remedy: string]> = {
   pausedSandboxes: ['paused sandboxes', 'resume or destroy one first'],
   pausedMemoryMb: ['MiB of memory of paused sandboxes', 'resume or destroy a paused sandbox first'],
   sandboxesPerMinute: ['sandboxes created in the last minute', 'repeat the request after Retry-After seconds'],
+  wakesPerMinute: ['wakes in the last minute', 'repeat the request after Retry-After seconds'],
   requestsPerMinute: ['requests in the last minute', 'repeat the request after Retry-After seconds'],
   artifactBytes: ['bytes of artifacts', 'delete some first'],
   concurrentWorkspaceRuns: ['running workspace runs', 'wait until one has finished'],

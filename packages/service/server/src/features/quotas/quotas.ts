@@ -11,8 +11,8 @@ import type { RateFields } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import { type CreationRate, readCreationRates } from './creation-rate.ts';
 import { type Limit, Limits, type QuotaScope } from './limits.ts';
+import { isRate, type MinuteRate, readMinuteRates } from './minute-rates.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 import { rateFields, withinMinute } from './rate-fields.ts';
 import { UseCounts } from './use-counts.ts';
@@ -115,14 +115,12 @@ export class Quotas {
     reportRates?: ReportRates,
   ): Promise<void> {
     const now = this.#deps.clock.now();
-    const created = additions.sandboxesPerMinute ?? 0;
-    const rates = created === 0 ? [] : await readCreationRates(tx.db, limits, now);
-    const refusal = (await this.#refusalByUse(tx, limits, additions, now)) ?? refusalByRate(rates, created, now);
+    const rates = await readMinuteRates(tx.db, limits, additions, now);
+    const refusal = (await this.#refusalByUse(tx, limits, additions, now)) ?? refusalByRate(rates, additions, now);
     if (rates.length > 0) {
-      const added = refusal ? 0 : created;
       const states = rates.map((rate) => ({
         limit: rate.limit,
-        used: rate.used + added,
+        used: rate.used + (refusal ? 0 : addedTo(rate, additions)),
         moreInSeconds: secondsUntil(rate.moreAt, now),
       }));
       reportRates?.(rateFields(states));
@@ -136,7 +134,7 @@ export class Quotas {
     additions: Additions,
     now: number,
   ): Promise<QuotaRefusal | undefined> {
-    const concerned = limits.filter(({ quota }) => additions[quota] && quota !== 'sandboxesPerMinute');
+    const concerned = limits.filter(({ quota }) => additions[quota] && !isRate(quota));
     const [first] = concerned;
     if (!first) return undefined;
     const used = await this.#uses.count(first.orgId, concerned, now, tx);
@@ -184,9 +182,13 @@ export class Quotas {
   }
 }
 
-function refusalByRate(rates: readonly CreationRate[], added: number, now: number): QuotaRefusal | undefined {
-  const over = rates.find(({ limit, used }) => used + added > limit.limit);
-  return over && new QuotaRefusal(over.limit, over.used, added, secondsUntil(over.moreAt, now));
+function refusalByRate(rates: readonly MinuteRate[], additions: Additions, now: number): QuotaRefusal | undefined {
+  const over = rates.find((rate) => rate.used + addedTo(rate, additions) > rate.limit.limit);
+  return over && new QuotaRefusal(over.limit, over.used, addedTo(over, additions), secondsUntil(over.moreAt, now));
+}
+
+function addedTo({ limit }: MinuteRate, additions: Additions): number {
+  return additions[limit.quota] ?? 0;
 }
 
 function secondsUntil(at: number, now: number): number {

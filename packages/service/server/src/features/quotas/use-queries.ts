@@ -60,6 +60,10 @@ const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => 
     createdInMinute(db, scope)
       .groupBy(idIn('sandboxes', scope))
       .select([idIn('sandboxes', scope).as('id'), COUNT]),
+  wakesPerMinute: (db, scope) =>
+    wokenInMinute(db, scope)
+      .groupBy(idIn('woken', scope))
+      .select([idIn('woken', scope).as('id'), COUNT]),
   artifactBytes: countArtifactBytes,
   templateBytes: countTemplateBytes,
   previews: countPreviews,
@@ -95,6 +99,24 @@ export function createdInMinute(db: Database, scope: CountedScope) {
       .where('planned_at', '>', since)
       .where('planned_at', '<=', until)
   );
+}
+
+/** Selects the wakes of the last minute, and those under way, which have no event yet. */
+export function wokenInMinute(db: Database, scope: CountedScope) {
+  const { since, until, now } = scope.bounds;
+  const over = db
+    .selectFrom('events')
+    .where(isIn('events', scope))
+    .where('type', '=', 'sandbox.resumed')
+    .where('at', '>', since)
+    .where('at', '<=', until)
+    .select(['org_id', 'project_id', 'at']);
+  const underWay = db
+    .selectFrom('sandboxes')
+    .where(isIn('sandboxes', scope))
+    .where(sandboxThat('isWaking'))
+    .select(['org_id', 'project_id', sql<number>`cast(${now} as bigint)`.as('at')]);
+  return db.selectFrom(over.unionAll(underWay).as('woken'));
 }
 
 function live(db: Database, scope: CountedScope, condition = sandboxThat('countsLive')) {

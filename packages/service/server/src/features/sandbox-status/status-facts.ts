@@ -19,6 +19,8 @@ export interface StatusFacts {
   readonly needsWake: boolean;
   /** Whether it is on its way into or out of a pause. */
   readonly isMoving: boolean;
+  /** Whether it is on its way out of a pause. */
+  readonly isWaking: boolean;
   /** Whether its instance was launched, and nothing has begun to end it. */
   readonly isLaunched: boolean;
   /** Whether it accepts runs, commands and files, now or once it is ready. It ends at `expiresAt`. */
@@ -56,6 +58,7 @@ const LAUNCHING = {
   isPending: true,
   needsWake: false,
   isMoving: false,
+  isWaking: false,
   isLaunched: false,
   acceptsWork: true,
   holdsInstance: true,
@@ -75,6 +78,7 @@ const READY = {
   isPending: false,
   needsWake: false,
   isMoving: false,
+  isWaking: false,
   isLaunched: true,
   acceptsWork: true,
   holdsInstance: true,
@@ -104,6 +108,7 @@ const ENDED = {
   isPending: false,
   needsWake: false,
   isMoving: false,
+  isWaking: false,
   isLaunched: false,
   acceptsWork: false,
   holdsInstance: false,
@@ -123,12 +128,13 @@ export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
   ready: READY,
   pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired', whenPausedAtExpiry: 'settles' },
   paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, metersOnlyDisk: true },
-  waking: BETWEEN,
+  waking: { ...BETWEEN, isWaking: true },
   expiring: {
     ...SANDBOX_STATUS_FACTS.expiring,
     isPending: false,
     needsWake: false,
     isMoving: false,
+    isWaking: false,
     isLaunched: false,
     acceptsWork: false,
     holdsInstance: true,
