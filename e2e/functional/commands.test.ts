@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
+import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
@@ -309,6 +310,37 @@ describe('a command in the background', () => {
       listed.slice(-2).map(({ background }) => background),
       [true, false],
     );
+  });
+
+  it('a command in the background begins with its sandbox, which 100 requests for its name share, and goes on over a pause', async () => {
+    const { sandboxes } = new Cloche({ url: service.url, apiKey: service.apiKey });
+    const startCommand = { command: ['python3', '-m', 'http.server', '8000'] };
+    const askFor = () => sandboxes.getOrCreate('web-app', { startCommand });
+    const answers = await Promise.all(Array.from({ length: 100 }, askFor));
+    assert.equal(answers.filter(({ created }) => created).length, 1);
+    const [id, ...others] = new Set(answers.map(({ sandbox }) => sandbox.id));
+    assert.ok(id && others.length === 0);
+    const path = `/v1/sandboxes/${id}`;
+    const fetched = `import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:8000').status)`;
+    const answer = async () => (await service.api.run(id, fetched)).stdout;
+    await eventually(async () => (await answer()) === '200\n', { because: 'the web app listens' });
+    const begun = (await service.api.get(`${path}/commands`)).body.data;
+    assert.deepEqual([begun.length, begun[0].status, begun[0].command], [1, 'running', startCommand.command]);
+
+    await service.api.post(`${path}/pause`, {});
+    const { sandbox, created } = await askFor();
+    assert.deepEqual([sandbox.id, created], [id, false]);
+    assert.ok(sandbox.info.paused, 'the request does not wake it');
+    const other = { networkPolicy: { mode: 'deny-all' } } as const;
+    const refusal = { code: 'conflict', details: { sandboxId: id, differs: ['networkPolicy'] } };
+    await assert.rejects(sandboxes.getOrCreate('web-app', other), refusal);
+    assert.equal(await answer(), '200\n');
+    assert.deepEqual((await service.api.get(`${path}/commands`)).body.data, begun);
+
+    await sandbox.kill();
+    const next = await askFor();
+    assert.ok(next.created && next.sandbox.id !== id);
+    await next.sandbox.kill();
   });
 
   it('a command in the background is killed with its sandbox, and its record stays', async () => {

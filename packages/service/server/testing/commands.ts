@@ -18,6 +18,11 @@ export class CommandsWorld extends SandboxesWorld {
     return this.#commands.createCommand;
   }
 
+  get startCommands(): Commands['startCommands'] {
+    if (!this.#commands) throw new Error('the world has not started');
+    return this.#commands.startCommands;
+  }
+
   override get routes(): readonly Route[] {
     return [...super.routes, ...(this.#commands?.routes ?? [])];
   }

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
+import { environment } from './environment.ts';
 import { CommandIdSchema, SandboxIdSchema } from './ids.ts';
 import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { logPage } from './paged-log.ts';
-import { environment } from './sandbox.ts';
 import { documented, NO_NUL, Text } from './text.ts';
 import { timestamp } from './timestamps.ts';
 

@@ -32,6 +32,7 @@ export * from './sandbox-name.ts';
 export * from './sandbox-requests.ts';
 export * from './scopes.ts';
 export * from './secret.ts';
+export * from './start-command.ts';
 export * from './tags.ts';
 export * from './template.ts';
 export * from './template-build.ts';

@@ -29,6 +29,9 @@ export const LIMITS = {
   envEntries: 64,
   envBytes: 32 * 1024,
   networkHosts: 64,
+  /** The command line of a start command and its environment together. */
+  startCommandBytes: 32 * 1024,
+  startCommandArguments: 1000,
 
   codeBytes: 262_144,
   runTimeoutDefaultMs: 60_000,

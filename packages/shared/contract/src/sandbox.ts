@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { ENVIRONMENT_NAME, environment } from './environment.ts';
 import {
   OrgIdSchema,
   ProjectIdSchema,
@@ -12,6 +13,7 @@ import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
 import { PausePolicy, SandboxPause } from './pause-policy.ts';
 import { UniqueName } from './sandbox-name.ts';
+import { StartCommand } from './start-command.ts';
 import { documented, NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
@@ -63,17 +65,6 @@ export type Metadata = Static<typeof Metadata>;
 
 /** Query parameters that filter by a label. The label's key may contain any characters. */
 export const LABEL_PATTERN = '^metadata\\.';
-
-const ENVIRONMENT_NAME = '^[A-Za-z_][A-Za-z0-9_]*$';
-
-/** Returns the schema of the environment of a sandbox or a command. */
-export const environment = (description: string) =>
-  Type.Record(Type.String(), Text(), {
-    maxProperties: LIMITS.envEntries,
-    propertyNames: { pattern: ENVIRONMENT_NAME, maxLength: 256 },
-    description: `${description} Values are used as they are: no variable in them is expanded. Names and values together have at most ${LIMITS.envBytes} bytes of UTF-8.`,
-    examples: [{ LOG_LEVEL: 'debug' }],
-  });
 
 const CPU =
   'CPU cores. `nproc` and `os.cpu_count()` of Python show them. `os.availableParallelism()` of Node.js shows them where the ' +
@@ -220,6 +211,7 @@ export const CreateSandboxBody = Type.Object(
     resources: Type.Optional(Resources),
     networkPolicy: Type.Optional(NetworkPolicy),
     name: Type.Optional(UniqueName),
+    startCommand: Type.Optional(StartCommand),
   },
   {
     $id: 'CreateSandbox',

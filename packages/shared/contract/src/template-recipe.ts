@@ -1,11 +1,12 @@
 /** Recipes: what a template of an organization is built from. */
 import { type Static, Type } from 'typebox';
 import { COMMAND_USERS } from './command.ts';
+import { environment } from './environment.ts';
 import { SecretIdSchema } from './ids.ts';
 import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
-import { environment, Resources } from './sandbox.ts';
+import { Resources } from './sandbox.ts';
 import { documented, Text } from './text.ts';
 
 export const TemplateSlug = Type.String({

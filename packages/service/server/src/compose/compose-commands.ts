@@ -6,6 +6,7 @@ import { CommandWatches } from '../features/commands/command-watches.ts';
 import { CreateCommand } from '../features/commands/create-command.ts';
 import { OpenPty } from '../features/commands/open-pty.ts';
 import { ReadCommands } from '../features/commands/read-commands.ts';
+import { StartCommands } from '../features/commands/start-commands.ts';
 import { StartingCommands } from '../features/commands/starting-commands.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Database } from '../platform/db/database.ts';
@@ -28,6 +29,7 @@ export interface CommandsDeps extends Pick<Coordination, 'servers' | 'clock' | '
 export interface Commands {
   readonly routes: Route[];
   readonly createCommand: CreateCommand;
+  readonly startCommands: StartCommands;
   /** Resumes watching the running commands. */
   start(): Promise<void>;
   /** Stops watching commands, which continue to run. */
@@ -42,11 +44,20 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
   const readCommands = new ReadCommands(shared);
   const createCommand = new CreateCommand({ ...shared, commandWatches });
   const changeCommand = new ChangeCommand({ ...shared, readCommands });
+  const startCommands = new StartCommands({ ...shared, db, createCommand });
+  parts.onReady((sandbox) => startCommands.begin(sandbox));
   parts.onWake((sandbox, agent, signal) => changeCommand.sendSignals(sandbox, agent, signal));
   return {
     createCommand,
     routes: commandRoutes(createCommand, readCommands, changeCommand, new OpenPty(shared)),
-    start: () => commandWatches.start(),
-    stop: () => commandWatches.stop(),
+    startCommands,
+    async start() {
+      await commandWatches.start();
+      await startCommands.start();
+    },
+    async stop() {
+      await startCommands.stop();
+      await commandWatches.stop();
+    },
   };
 }

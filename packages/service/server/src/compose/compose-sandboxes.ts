@@ -14,6 +14,7 @@ import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { CatchUp } from '../features/pauses/pause-moves.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
+import type { SandboxRecord } from '../features/sandbox-records/sandbox.ts';
 import { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
@@ -93,6 +94,8 @@ export interface SandboxCore {
   readonly awaitSandbox: AwaitSandbox;
   /** Registers changes that are made in the agents of sandboxes when they wake. */
   readonly onWake: (catchUp: CatchUp) => void;
+  /** Registers what begins with each sandbox that has a start command, when it is ready. */
+  readonly onReady: (begin: (sandbox: SandboxRecord) => void) => void;
   readonly executions: Executions;
   readonly startedWork: StartedWork;
   readonly createSandbox: CreateSandbox;
@@ -208,6 +211,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     sandboxUse,
     awaitSandbox,
     onWake: (catchUp: CatchUp) => pauses.moves.onWake(catchUp),
+    onReady: (begin: (sandbox: SandboxRecord) => void) => launchSandbox.onReady(begin),
     executions,
     startedWork,
     createSandbox,

@@ -20,6 +20,9 @@ const NameParams = Type.Object({ name: SandboxName });
 export const SandboxParams = Type.Object({ sandboxId: SandboxIdSchema });
 const SandboxResponse = Type.Object({ sandbox: Sandbox });
 
+/** A start command is a command of the key. */
+const STARTS = { scope: 'command:run', when: '`startCommand` is given' } as const;
+
 export const createSandbox = {
   id: 'createSandbox',
   method: 'POST',
@@ -32,6 +35,7 @@ export const createSandbox = {
     'that asks for pauses by themselves where the memory of a sandbox cannot be kept (`details.reason` is ' +
     '`memory_unsupported`).',
   scope: 'sandbox:create',
+  extraScope: STARTS,
   idempotency: 'optional',
   body: CreateSandboxBody,
   bodyOptional: true,
@@ -52,6 +56,7 @@ export const getOrCreateSandbox = {
     'does not have, the error is `conflict`; `details.differs` has these fields and `details.sandboxId` the sandbox. ' +
     'Other fields count for a creation alone.',
   scope: 'sandbox:create',
+  extraScope: STARTS,
   idempotency: 'optional',
   params: NameParams,
   body: GetOrCreateSandboxBody,

@@ -74,6 +74,22 @@ class NetworkPolicy(TypedDict):
     """
 
 
+class CreateSandboxStartCommand(TypedDict):
+    """
+    A background command that begins when the sandbox is ready, as its user, and again after each wake that has lost its memory. Command and environment together have at most 32768 bytes of UTF-8. If it cannot be started, it is a `failed` command, and the sandbox is as without it.
+    """
+
+    command: str | list[str]
+    cwd: NotRequired[str]
+    """
+    Working directory. Relative paths are resolved against `/workspace`.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Environment variables of the command, which precede those of the sandbox. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
+    """
+
+
 class GetOrCreateSandbox(TypedDict):
     project_id: NotRequired[str]
     """
@@ -110,6 +126,7 @@ class GetOrCreateSandbox(TypedDict):
     """
     resources: NotRequired[Resources]
     network_policy: NotRequired[NetworkPolicy]
+    start_command: NotRequired[CreateSandboxStartCommand]
 
 
 class UpdateSandbox(TypedDict):
@@ -860,6 +877,7 @@ class CreateSandbox(TypedDict):
     """
     Name of 1 to 63 characters: lower-case letters, digits, `.`, `_` and `-`; the first and the last are a letter or a digit, and it does not begin with `sbx_`. Unique among the sandboxes of the project that are neither destroyed nor failed.
     """
+    start_command: NotRequired[CreateSandboxStartCommand]
 
 
 class CreateCommand(TypedDict):

@@ -33,6 +33,19 @@ export type CommandEnding = Pick<
   'status' | 'exitCode' | 'signal' | 'failureReason' | 'finishedAt' | 'durationMs'
 >;
 
+const NOT_ENDED = {
+  exitCode: undefined,
+  signal: undefined,
+  failureReason: undefined,
+  finishedAt: undefined,
+  durationMs: undefined,
+} as const;
+
+/** Returns the record of a command that is about to be started. */
+export function runningCommand(command: Omit<CommandRecord, 'status' | keyof typeof NOT_ENDED>): CommandRecord {
+  return { ...command, status: 'running', ...NOT_ENDED };
+}
+
 const KILLED = { status: 'killed', exitCode: 137, signal: 'SIGKILL', failureReason: undefined } as const;
 
 /**

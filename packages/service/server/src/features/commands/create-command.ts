@@ -16,7 +16,15 @@ import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import { asSeenIn, type CommandOutput, type CommandRecord, endingOf, killedEnding, toCommand } from './command.ts';
+import {
+  asSeenIn,
+  type CommandOutput,
+  type CommandRecord,
+  endingOf,
+  killedEnding,
+  runningCommand,
+  toCommand,
+} from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { commandSpec } from './command-request.ts';
 import type { CommandWatches } from './command-watches.ts';
@@ -186,14 +194,7 @@ export class CreateCommand {
     mark: (id: CommandId) => void,
   ): Promise<CommandRecord> {
     const { commands, transactions, servers, ids, clock } = this.#deps;
-    const ending = {
-      exitCode: undefined,
-      signal: undefined,
-      failureReason: undefined,
-      finishedAt: undefined,
-      durationMs: undefined,
-    };
-    const record: CommandRecord = {
+    const record = runningCommand({
       id: ids.next('cmd_'),
       sandboxId: sandbox.id,
       generation: sandbox.generation,
@@ -201,12 +202,10 @@ export class CreateCommand {
       cwd,
       user,
       background,
-      status: 'running',
-      ...ending,
       startedAt: clock.now(),
       idempotencyRecordId: idempotency?.recordId,
       watchedBy: servers.own,
-    };
+    });
     mark(record.id);
     const stored = await transactions.run(async (tx) => {
       const inserted = await commands.insert(record, tx);

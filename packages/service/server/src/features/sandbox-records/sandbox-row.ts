@@ -58,6 +58,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     pause_wake: record.pause.wake,
     pause_retain_ms: record.pause.retainMs,
     name: record.name ?? null,
+    start_command: record.startCommand ? JSON.stringify(record.startCommand) : null,
   };
 }
 
@@ -159,5 +160,6 @@ export function toRecord(row: Selectable<SandboxTable>, pauseRetentionMs: number
       wakeTtlMs: row.wake_ttl_ms ?? row.ttl_ms,
       retainMs: Math.min(row.pause_retain_ms ?? pauseRetentionMs, pauseRetentionMs),
     },
+    startCommand: row.start_command === null ? undefined : JSON.parse(row.start_command),
   };
 }

@@ -14,6 +14,7 @@ import {
   type SandboxPause,
   type SandboxStatus,
   type SecretId,
+  type StartCommand,
   type TemplateId,
   type TemplateVersionId,
   type WakeCause,
@@ -93,6 +94,8 @@ export interface SandboxRecord {
   /** Undefined before the first wake. */
   readonly sessionStartedAt: number | undefined;
   readonly pause: SandboxPause;
+  /** The command that the sandbox begins with. */
+  readonly startCommand: StartCommand | undefined;
 }
 
 /** The fields of a sandbox that was never paused. */

@@ -59,6 +59,14 @@ describe('a key', () => {
     const [, , plain] = runs(pythonCode());
     assert.equal((await service.call(method, path, { ...plain, key })).status, 200);
   });
+
+  it('a key needs command:run to create a sandbox with a start command', async () => {
+    const key = await service.key(['sandbox:create']);
+    const create = (body: object) => service.call('POST', '/v1/sandboxes', { key, body });
+    const answer = await create({ startCommand: { command: 'true' } });
+    assert.deepEqual([answer.status, answer.body.error.details.requiredScope], [403, 'command:run']);
+    assert.equal((await create({ name: 'web' })).status, 201);
+  });
 });
 
 /** Returns the milliseconds of the quickest of several rounds, which no other work has disturbed. */

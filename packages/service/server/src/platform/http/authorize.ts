@@ -21,7 +21,6 @@ export function requireScope(credential: Credential, scope: Scope): void {
 /** Requires the additional scope that some bodies need. `body` is not validated yet. */
 export function requireExtraScope(credential: Credential, operation: Operation, body: unknown): void {
   if (!operation.extraScope || typeof body !== 'object' || body === null) return;
-  if ('artifactPolicy' in body && body.artifactPolicy === 'promote') {
-    requireScope(credential, operation.extraScope.scope);
-  }
+  const promotes = 'artifactPolicy' in body && body.artifactPolicy === 'promote';
+  if (promotes || 'startCommand' in body) requireScope(credential, operation.extraScope.scope);
 }

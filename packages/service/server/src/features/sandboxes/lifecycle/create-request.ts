@@ -8,6 +8,7 @@ import {
   type NetworkPolicy,
   normalizeNetworkPolicy,
   type Resources,
+  type StartCommand,
 } from '@cloche/contract';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import type { ResolvedResources } from '../../sandbox-records/sandbox.ts';
@@ -30,6 +31,7 @@ export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings
   }
   checkSecrets(body, issues);
   checkPause(body, settings, issues);
+  checkStartCommand(body.startCommand, issues);
   const resources = { ...settings.defaultResources, ...body.resources };
   checkResources(resources, settings.maxResources, issues);
   const networkPolicy = checkNetworkPolicy(body.networkPolicy ?? { mode: 'unrestricted' }, issues);
@@ -53,6 +55,17 @@ export function resourcesOfVersion(
   return Object.fromEntries(
     RESOURCES.map((name) => [name, Math.min(resources[name], maxResources[name])]),
   ) as ResolvedResources;
+}
+
+function checkStartCommand(start: StartCommand | undefined, issues: Issue[]): void {
+  if (!start) return;
+  const { command, env = {} } = start;
+  const words = typeof command === 'string' ? [command] : command;
+  if (words[0] === '') issues.push({ path: 'body.startCommand.command.0', message: 'must name a program' });
+  const bytes = words.reduce((sum, word) => sum + Buffer.byteLength(word), mapBytes(env));
+  if (bytes <= LIMITS.startCommandBytes) return;
+  const message = `has ${bytes} bytes of UTF-8 with its environment; at most ${LIMITS.startCommandBytes} are allowed`;
+  issues.push({ path: 'body.startCommand', message });
 }
 
 /** Secrets and `env` set variables of the same environment. */

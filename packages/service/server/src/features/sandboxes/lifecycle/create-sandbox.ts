@@ -174,6 +174,7 @@ export class CreateSandbox {
       endingReason: undefined,
       idempotencyRecordId: idempotency?.recordId,
       pause,
+      startCommand: body.startCommand,
       ...NEVER_PAUSED,
     };
   }

@@ -44,9 +44,15 @@ export interface LaunchSandboxDeps {
 export class LaunchSandbox {
   readonly #deps: LaunchSandboxDeps;
   readonly #launches = new Map<SandboxId, Launch>();
+  #onReady: ((record: SandboxRecord) => void) | undefined;
 
   constructor(deps: LaunchSandboxDeps) {
     this.#deps = deps;
+  }
+
+  /** Registers what begins with each sandbox that has a start command. Call it before the first request. */
+  onReady(begin: (record: SandboxRecord) => void): void {
+    this.#onReady = begin;
   }
 
   /**
@@ -118,6 +124,7 @@ export class LaunchSandbox {
     const startedAt = clock.now();
     try {
       const instance = await traced(tracing, 'launch sandbox', () => this.#makeReady(record, hints, deadline.signal));
+      if (record.startCommand) this.#onReady?.(record);
       metrics.launched((clock.now() - startedAt) / 1000);
       await this.#connectAhead(instance, aborted);
     } catch (error) {

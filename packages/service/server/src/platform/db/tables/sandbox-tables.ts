@@ -80,6 +80,8 @@ export interface SandboxTable {
   pause_retain_ms: Generated<number | null>;
   /** Unique in the project among the sandboxes that have not ended; null without a name. */
   name: Generated<string | null>;
+  /** JSON of the command that the sandbox begins with; null without one. */
+  start_command: Generated<string | null>;
 }
 
 /** The activity of a sandbox that one server reports. Only for databases with several servers. */
