@@ -10,7 +10,14 @@ export type FaultKind = 'crash' | 'pause' | 'lost request' | 'lost answer' | 'pa
 /** How likely each fault is at each point where it can happen. */
 export type FaultRates = Readonly<Record<FaultKind, number>>;
 
-const KINDS: readonly FaultKind[] = ['crash', 'pause', 'lost request', 'lost answer', 'partition', 'power loss'];
+export const FAULT_KINDS: readonly FaultKind[] = [
+  'crash',
+  'pause',
+  'lost request',
+  'lost answer',
+  'partition',
+  'power loss',
+];
 /** Rates of kinds that a seed has. */
 const RATES: FaultRates = {
   crash: 0.001,
@@ -35,7 +42,8 @@ export interface Fault {
 }
 
 /**
- * Decides where faults happen. A seed has only some of the kinds, so that rare combinations are not hidden by frequent ones.
+ * Decides where faults happen. A seed has only some of the kinds, so that rare combinations are not hidden by frequent ones,
+ * unless the caller names the kinds.
  * Faults are numbered in their order; `only` leaves out the others, to find those that a violation needs.
  */
 export class Faults {
@@ -46,11 +54,11 @@ export class Faults {
   #drawn = 0;
   isOver = false;
 
-  constructor(seed: number, only?: ReadonlySet<number>) {
+  constructor(seed: number, only?: ReadonlySet<number>, kinds?: readonly FaultKind[]) {
     this.#random = new Random(seed ^ 0x5eed);
     this.#only = only;
-    const isIn = () => this.#random.chance(0.5);
-    this.#rates = Object.fromEntries(KINDS.map((kind) => [kind, isIn() ? RATES[kind] : 0])) as FaultRates;
+    const isIn = (kind: FaultKind) => kinds?.includes(kind) ?? this.#random.chance(0.5);
+    this.#rates = Object.fromEntries(FAULT_KINDS.map((kind) => [kind, isIn(kind) ? RATES[kind] : 0])) as FaultRates;
   }
 
   /** Returns whether a fault of `kind` happens here. */

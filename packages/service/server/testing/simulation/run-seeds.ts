@@ -22,8 +22,7 @@ export async function runSeeds(
     const result = await simulate({ seed, ...options });
     simulatedMs += result.simulatedMs;
     if (result.violation !== undefined) {
-      const { without } = options;
-      for (const line of explain(await withFewestFaults({ seed, ...options }, result), without)) print(line);
+      for (const line of explain(await withFewestFaults({ seed, ...options }, result), options)) print(line);
       return false;
     }
     const done = seed - from + 1;
@@ -39,14 +38,15 @@ export async function runSeeds(
 
 function explain(
   { seed, workload, violation, faults, digest, events }: SeedResult,
-  without: readonly Mechanism[],
+  { without, kinds = [] }: Pick<SeedsOptions, 'without' | 'kinds'>,
 ): string[] {
   const numbers = faults.map(({ number }) => number).join(',');
   const controls = without.map((name) => ` --without="${name}"`).join('');
+  const limits = kinds.map((kind) => ` --faults="${kind}"`).join('');
   return [
     `seed ${seed}, ${workload}: ${violation}`,
     ...faults.map(({ number, kind, where }) => `  fault ${number}: ${kind}, ${where}`),
     `  ${events} events, trace ${digest}; to see them:`,
-    `  npm run simulate -- --seeds 1 --from ${seed} --workload="${workload}" --only=${numbers}${controls} --trace`,
+    `  npm run simulate -- --seeds 1 --from ${seed} --workload="${workload}" --only=${numbers}${controls}${limits} --trace`,
   ];
 }

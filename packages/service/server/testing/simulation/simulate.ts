@@ -4,6 +4,7 @@
  */
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { FAULT_KINDS, type FaultKind } from './faults.ts';
 import { MECHANISMS, type Mechanism } from './mechanisms.ts';
 import { prepareImage } from './prepare-image.ts';
 import { runSeeds, type SeedsOptions } from './run-seeds.ts';
@@ -29,13 +30,19 @@ function optionsOf(args: string[]): SeedsOptions {
       only: { type: 'string' },
       workload: { type: 'string' },
       without: { type: 'string', multiple: true, default: [] },
+      faults: { type: 'string', multiple: true },
       trace: { type: 'boolean', default: false },
     },
   });
   const unknown = values.without.find((name) => !(MECHANISMS as readonly string[]).includes(name));
   if (unknown !== undefined) throw new Error(`--without takes one of: ${MECHANISMS.join(', ')}`);
+  const kinds: readonly string[] = FAULT_KINDS;
+  if (values.faults?.some((kind) => !kinds.includes(kind))) {
+    throw new Error(`--faults takes one of: ${kinds.join(', ')}`);
+  }
   // Checked above.
   const without = values.without as Mechanism[];
+  const faults = values.faults as FaultKind[] | undefined;
   const [count, from] = [Number(values.seeds), Number(values.from)];
   if (!(count > 0 && from >= 0)) throw new Error('--seeds and --from take numbers');
   const only = values.only === undefined ? undefined : new Set(values.only.split(',').filter(Boolean).map(Number));
@@ -43,5 +50,5 @@ function optionsOf(args: string[]): SeedsOptions {
   if (workload !== undefined && !isWorkload(workload)) {
     throw new Error(`--workload takes one of: ${Object.keys(WORKLOADS).join(', ')}`);
   }
-  return { from, count, image, only, without, workload, ...(values.trace && { trace: print }) };
+  return { from, count, image, only, without, kinds: faults, workload, ...(values.trace && { trace: print }) };
 }

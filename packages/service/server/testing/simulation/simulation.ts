@@ -2,7 +2,7 @@
 import { setImmediate as realTurn } from 'node:timers/promises';
 import { FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { Clients } from './clients.ts';
-import { type Fault, Faults } from './faults.ts';
+import { type Fault, type FaultKind, Faults } from './faults.ts';
 import { FrozenAgents } from './frozen-agents.ts';
 import { watchInvariants } from './invariants.ts';
 import { type Mechanism, withoutChecks } from './mechanisms.ts';
@@ -33,6 +33,8 @@ export interface SeedOptions {
   /** By default that of the seed. */
   readonly workload?: WorkloadName | undefined;
   readonly without?: Iterable<Mechanism>;
+  /** Kinds of faults that happen. By default the seed decides. */
+  readonly kinds?: readonly FaultKind[] | undefined;
   /** Numbers of the faults that happen; all by default. */
   readonly only?: ReadonlySet<number> | undefined;
   readonly trace?: (line: string) => void;
@@ -56,7 +58,7 @@ export async function simulate({ seed, image, only, trace, ...options }: SeedOpt
   const turn = realTurn;
   const time = new VirtualTime(seed);
   time.trace = trace;
-  const faults = new Faults(seed, only);
+  const faults = new Faults(seed, only, options.kinds);
   using _timers = useVirtualTimers(time);
   using _checks = withoutChecks(without);
   // A trace of the calls costs more than the error, and an event tells more.
