@@ -52,7 +52,7 @@ export const getOrCreateSandbox = {
   description:
     'Returns the sandbox of the project that has the name, as it is: a paused one is not woken. If there is none that has ' +
     'not ended, creates it with the body, as `POST /v1/sandboxes` does. Of requests at the same time, exactly one creates ' +
-    'it. If the body gives a `template`, `templateVersionId`, `resources`, `networkPolicy` or `secrets` that the sandbox ' +
+    'it. If the body gives a `template`, `templateVersionId`, `resources`, `networkPolicy`, `secrets` or `pause` that the sandbox ' +
     'does not have, the error is `conflict`; `details.differs` has these fields and `details.sandboxId` the sandbox. ' +
     'Other fields count for a creation alone.',
   scope: 'sandbox:create',

@@ -3,7 +3,7 @@ import type { GetOrCreateSandboxBody, NetworkPolicy } from '@cloche/contract';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 
 type Comparable = {
-  readonly [Field in 'template' | 'templateVersionId' | 'resources' | 'networkPolicy' | 'secrets']-?: (
+  readonly [Field in 'template' | 'templateVersionId' | 'resources' | 'networkPolicy' | 'secrets' | 'pause']-?: (
     given: NonNullable<GetOrCreateSandboxBody[Field]>,
     record: SandboxRecord,
   ) => boolean;
@@ -15,6 +15,7 @@ const IS_AS_ASKED: Comparable = {
   templateVersionId: (given, record) => given === record.templateVersionId,
   resources: (given, { resources }) => isDeepStrictEqual({ ...resources, ...given }, resources),
   networkPolicy: (given, { networkPolicy }) => isDeepStrictEqual(unordered(given), unordered(networkPolicy)),
+  pause: (given, { pause }) => isDeepStrictEqual({ ...pause, ...given }, pause),
   secrets: (given, record) => isDeepStrictEqual({ ...given }, secretsOf(record)),
 };
 

@@ -191,6 +191,7 @@ describe('a request for a named sandbox', () => {
     ttlMs: 60_000,
     metadata: { team: 'a' },
     env: { LEVEL: '1' },
+    pause: { wake: 'explicit' },
   };
 
   async function openNamed() {
@@ -222,6 +223,8 @@ describe('a request for a named sandbox', () => {
       { resources: { pids: sandbox.resources.pids } },
       { networkPolicy: { mode: 'allowlist', hosts: ['a.example', 'b.example', 'a.example'] } },
       { secrets: { B: secrets.B, A: secrets.A } },
+      { pause: {} },
+      { pause: { onExpiry: sandbox.pause.onExpiry, wake: 'explicit' } },
       // These belong to the creation.
       { ttlMs: 1, idleTimeoutMs: 1000, metadata: { team: 'b' }, env: { LEVEL: '2' } },
     ];
@@ -244,6 +247,9 @@ describe('a request for a named sandbox', () => {
       [{ networkPolicy: { mode: 'denylist', hosts: ['a.example', 'b.example'] } }, ['networkPolicy']],
       [{ networkPolicy: { mode: 'allowlist', hosts: ['a.example'] } }, ['networkPolicy']],
       [{ secrets: {} }, ['secrets']],
+      [{ pause: { wake: 'requests' } }, ['pause']],
+      [{ pause: { wake: 'explicit', retainMs: 60_000 } }, ['pause']],
+      [{ pause: { afterIdleMs: 60_000 } }, ['pause']],
       [{ secrets: { A: secrets.A } }, ['secrets']],
       [{ secrets: { A: secrets.B, B: secrets.A } }, ['secrets']],
       [
