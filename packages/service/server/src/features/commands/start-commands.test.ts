@@ -32,7 +32,8 @@ describe('a start command', () => {
       const [command, ...others] = await commandsOf(world, id);
       assert.deepEqual(others, []);
       assert.partialDeepStrictEqual(command, { ...shown, status: 'running', background: true, user: 'user' });
-      assert.equal((await world.get(id)).status, 'running');
+      // It is listed before the server waits for its end.
+      await world.until(async () => (await world.get(id)).status === 'running');
       assert.ok(!('startCommand' in (await world.get(id))));
       await world.kill(id);
       assert.equal((await world.listCommands(id))[0]?.status, 'killed');
