@@ -24,6 +24,7 @@ export const COMMON_OPTIONS = 'Common options:';
 
 /** Options whose names differ from those of the fields. */
 const OPTION_OF: Readonly<Record<string, string>> = {
+  afterIdleMs: 'pause-after',
   artifacts: 'artifact',
   contentType: 'type',
   diskMb: 'disk',
@@ -33,6 +34,7 @@ const OPTION_OF: Readonly<Record<string, string>> = {
   idleTimeoutMs: 'idle',
   memoryMb: 'memory',
   networkPolicy: 'network',
+  onExpiry: 'pause-on-expiry',
   projectId: 'project',
   projectIds: 'projects',
   quotas: 'quota',
@@ -42,6 +44,7 @@ const OPTION_OF: Readonly<Record<string, string>> = {
   timeoutMs: 'timeout',
   ttlMs: 'ttl',
   url: 'to',
+  wakeTtlMs: 'wake-ttl',
 };
 /** Arguments whose names differ from those of the fields. */
 const ARGUMENT_OF: Readonly<Record<string, string>> = { ttlMs: 'duration', template: 'template', path: 'sandbox:path' };

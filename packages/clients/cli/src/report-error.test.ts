@@ -41,6 +41,8 @@ describe('an error of the service', () => {
     for (const [line, path, message, expected] of [
       ['sandbox create', 'body.ttlMs', 'must be at least 1000', '--ttl must be at least 1 s'],
       ['sandbox create', 'body.idleTimeoutMs', 'must be at most 86400000 (1 day)', '--idle must be at most 1 d'],
+      ['sandbox create', 'body.pause.afterIdleMs', 'must be at least 1000', '--pause-after must be at least 1 s'],
+      ['sandbox create', 'body.pause.retainMs', 'must be at most 60000', '--retain must be at most 1 min'],
       ['sandbox create', 'body.resources.memoryMb', 'must be at most 512', '--memory must be at most 512'],
       ['sandbox create', 'body.resources.cpu', 'must be at most 2', '--cpu must be at most 2'],
       ['sandbox create', 'body.networkPolicy.hosts.0', 'is no host', '--network is no host'],

@@ -33,7 +33,11 @@ export interface Ask {
 
 export type PreviewWorld = Awaited<ReturnType<typeof openPreviewWorld>>;
 
-export async function openPreviewWorld(env: Record<string, string> = {}, driver = new FakeRuntimeDriver()) {
+export async function openPreviewWorld(
+  env: Record<string, string> = {},
+  driver = new FakeRuntimeDriver(),
+  creation: object = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-previews-'));
   const database = await testDatabaseSettings(join(folder, 'data'));
   const config = readConfig({
@@ -50,7 +54,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}, driver 
 
   const call = (method: string, path: string, body?: unknown, idempotencyKey?: string) =>
     callApi(server.url + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
-  const { body } = await call('POST', '/v1/sandboxes', {});
+  const { body } = await call('POST', '/v1/sandboxes', creation);
   const sandboxId: string = body.sandbox.id;
   await call('GET', `/v1/sandboxes/${sandboxId}?waitFor=ready`);
 

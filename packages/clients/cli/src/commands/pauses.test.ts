@@ -21,6 +21,26 @@ async function outcomeOf(args: readonly string[], answer: (path: string) => Repl
   return { ...outcome, sent };
 }
 
+it('cloche sandbox create sends the pauses that its options ask for, and get shows them', async () => {
+  for (const [line, pause] of [
+    ['', undefined],
+    ['--pause-after 5m', { afterIdleMs: 300_000 }],
+    ['--pause-on-expiry --retain 7d', { onExpiry: true, retainMs: 7 * DAY_MS }],
+    ['--wake explicit --wake-ttl 30m', { wake: 'explicit', wakeTtlMs: 1_800_000 }],
+    ['--pause-after 1h --wake traffic', { afterIdleMs: 3_600_000, wake: 'traffic' }],
+  ] as const) {
+    const args = ['sandbox', 'create', '--no-wait', ...line.split(' ').filter(Boolean)];
+    const { sent } = await outcomeOf(args, () => json(201, { sandbox: sampleSandbox() }));
+    assert.deepEqual(sent, [['POST /v1/sandboxes', pause ? { pause } : {}]], line);
+  }
+  const policy = { ...sampleSandbox().pause, afterIdleMs: 300_000, onExpiry: true, wake: 'traffic' } as const;
+  const shown = await outcomeOf(['sandbox', 'get', 'sbx_1'], () => json(200, { sandbox: sampleSandbox({ pause: policy }) }));
+  assert.match(shown.stdout, /^pauses .*after 5 min without use and at its end, woken by requests and visitors/m);
+  const { pause: _, ...older } = sampleSandbox();
+  const ofOlder = await outcomeOf(['sandbox', 'get', 'sbx_1'], () => json(200, { sandbox: older }));
+  assert.deepEqual([ofOlder.exitCode, /^pauses/m.test(ofOlder.stdout)], [0, false]);
+});
+
 describe('cloche sandbox pause and resume', () => {
   it('cloche sandbox pause and resume send what was given alone, for each of several sandboxes', async () => {
     for (const [line, bodies] of [

@@ -8,13 +8,14 @@ import { type SelectionFlags, selected, showPage } from '../list-page.ts';
 import { duration, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { counted } from '../terminal/counted.ts';
-import { formatAge, formatEnd, formatLeft } from '../terminal/duration.ts';
+import { formatAge, formatDuration, formatEnd, formatLeft } from '../terminal/duration.ts';
 import { labelsText } from '../terminal/labels-text.ts';
 import { reasonText } from '../terminal/reason-text.ts';
 import { statusColor } from '../terminal/status-color.ts';
 import { statusText } from '../terminal/status-text.ts';
 import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
+import { addPauseOptions, type PauseOptions, pauseBody } from './pause-options.ts';
 import {
   addSandboxOptions,
   createWithTtl,
@@ -23,6 +24,13 @@ import {
   sandboxBody,
   takeBack,
 } from './sandbox-options.ts';
+
+/** What wakes a sandbox, by its mode. */
+const WAKE_WORDS = {
+  explicit: '`cloche sandbox resume` alone',
+  requests: 'requests',
+  traffic: 'requests and visitors of its previews',
+} as const;
 
 export function addSandboxCommands(program: Command): void {
   const sandbox = group(program, 'sandbox', 'Create, list, pause and destroy sandboxes');
@@ -33,7 +41,7 @@ export function addSandboxCommands(program: Command): void {
   ])
     .option('--no-wait', 'do not wait until it is ready')
     .option('--name <name>', 'name that no other sandbox of the project has');
-  perform(addSandboxOptions(create), createSandbox);
+  perform(addPauseOptions(addSandboxOptions(create)), createSandbox);
 
   const list = leaf(sandbox, 'list', 'List live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
     .option('-a, --all', 'include destroyed and failed sandboxes')
@@ -98,12 +106,13 @@ async function showSandbox(
 
 async function createSandbox(
   session: Session,
-  { name, ...options }: SandboxOptions & { wait: boolean; name?: string },
+  { name, ...options }: SandboxOptions & PauseOptions & { wait: boolean; name?: string },
 ): Promise<void> {
   const cloche = await session.connect();
   using interruption = watchForInterruption();
   const { signal } = interruption;
-  const sandbox = await madeDespite(signal, createWithTtl(cloche, { ...sandboxBody(options), ...present({ name }) }));
+  const body = { ...sandboxBody(options), ...pauseBody(options), ...present({ name }) };
+  const sandbox = await madeDespite(signal, createWithTtl(cloche, body));
   try {
     if (options.wait) await sandbox.waitUntilReady({ signal });
     signal.throwIfAborted();
@@ -212,11 +221,25 @@ function describe(info: SandboxInfo, out: TableOutput): string {
       ['metadata', Object.keys(info.metadata).length === 0 ? undefined : labelsText(info.metadata)],
       ['created', `${formatAge(info.createdAt)} (${info.createdAt})`],
       ['paused', info.paused && `${formatAge(info.paused.at)} (${info.paused.at}), memory ${info.paused.memory}`],
+      ['pauses', pauseText(info)],
       ['ends', isLive(info) ? `in ${formatLeft(info.expiresAt)} (${info.expiresAt})` : undefined],
       ['destroyed', info.destroyedAt && `${formatAge(info.destroyedAt)}, ${reasonText(info.destroyedReason ?? '')}`],
     ],
     out,
   );
+}
+
+/** Says when the sandbox is paused by itself. */
+function pauseText({ pause }: Partial<SandboxInfo>): string | undefined {
+  // A service of an earlier release does not say it.
+  if (!pause) return undefined;
+  const { afterIdleMs, onExpiry, wake } = pause;
+  const when = [
+    ...(afterIdleMs === undefined ? [] : [`after ${formatDuration(afterIdleMs)} without use`]),
+    ...(onExpiry ? ['at its end'] : []),
+  ];
+  if (when.length === 0 && wake === 'requests') return undefined;
+  return [when.join(' and ') || 'when asked', `woken by ${WAKE_WORDS[wake]}`].join(', ');
 }
 
 function mebibytes(count: number): string {

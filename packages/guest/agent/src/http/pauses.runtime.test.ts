@@ -112,6 +112,23 @@ describe('a paused agent', () => {
     assert.equal((await agent.call('GET', '/commands/cmd_new')).status, 404);
   });
 
+  it('a paused agent has no transfer in progress if it is paused for want of use', async () => {
+    await using agent = await StartedAgent.start();
+    const socket = connect(join(agent.folder, 'agent.sock'));
+    socket.write('PUT /files/content?path=slow HTTP/1.1\r\nhost: agent\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n');
+    const [asked] = await once(socket, 'data');
+    assert.match(String(asked), /^HTTP\/1\.1 100 /);
+    socket.write('half ');
+    const idle = (token: string) => agent.call('POST', '/pause', { token, force: false, isIdle: true });
+    assert.equal((await idle('pse_1')).status, 409);
+    socket.write('whole');
+    await once(socket, 'data');
+    await eventually(async () => (await idle('pse_1')).status === 200, { because: 'the upload is over' });
+    socket.destroy();
+    await resume(agent, 'pse_1');
+    assert.equal(readFileSync(join(agent.workspace, 'slow'), 'utf8'), 'half whole');
+  });
+
   it('a paused agent has no run or waited command: it says how many there are, or ends them if it is forced', async () => {
     await using agent = await StartedAgent.start();
     const background = await startInBackground(agent);

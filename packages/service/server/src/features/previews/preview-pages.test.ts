@@ -76,6 +76,49 @@ describe('a page of the preview itself', () => {
     assert.equal((await world.ask(preview.host)).text, 'up');
   });
 
+  it('a visitor wakes the sandbox of a preview whose policy is traffic, with a request or a WebSocket, after its token', async () => {
+    const woken = await openPreviewWorld({ CLOCHE_WAKE_TIMEOUT_MS: '300' }, undefined, { pause: { wake: 'traffic' } });
+    try {
+      await woken.serve((_, response) => response.end('up'));
+      const path = `/v1/sandboxes/${woken.sandboxId}`;
+      const state = async () => (await woken.call('GET', path)).body.sandbox;
+      const pause = () => woken.call('POST', `${path}/pause`);
+      const preview = await woken.open({ visibility: 'public' });
+      await pause();
+      assert.equal((await woken.ask(preview.host)).text, 'up');
+      assert.deepEqual([(await state()).paused, (await state()).resumed.by], [undefined, 'traffic']);
+      await pause();
+      // The app answers, although it does not switch.
+      assert.match(await woken.raw(`GET / HTTP/1.1\r\nHost: ${preview.host}\r\n${SWITCH}\r\n`), /^HTTP\/1\.1 200 /);
+      assert.equal((await state()).paused, undefined);
+
+      const sealed = await woken.open({ visibility: 'private', port: APP_PORT + 1 });
+      await pause();
+      for (const url of ['/', '/?cloche_token=wrong']) {
+        const refused = await woken.ask(sealed.host, { path: url });
+        assert.ok(refused.status === 401 || refused.status === 403, `${refused.status}`);
+      }
+      assert.equal((await woken.ask('prv-unknown.localhost')).status, 404);
+      assert.ok((await state()).paused, 'who has no token wakes nothing');
+
+      const { freezing } = woken.driver;
+      assert.ok(freezing);
+      const thaw = freezing.thaw.bind(freezing);
+      const thawed = Promise.withResolvers<void>();
+      freezing.thaw = async (...parts) => {
+        await thawed.promise;
+        return thaw(...parts);
+      };
+      const late = await woken.ask(preview.host, { headers: { accept: 'application/json' } });
+      assert.deepEqual([late.status, JSON.parse(late.text).error.code], [503, 'preview_unavailable']);
+      assert.ok(late.headers['retry-after']);
+      thawed.resolve();
+      assert.equal((await woken.ask(preview.host)).text, 'up');
+    } finally {
+      await woken.close();
+    }
+  });
+
   it('a page of the preview itself cuts an answer that its app cuts', async () => {
     await serveBytes('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', 9100);
     const preview = await world.open({ visibility: 'public', port: 9100 });
