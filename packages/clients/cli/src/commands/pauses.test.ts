@@ -34,7 +34,9 @@ it('cloche sandbox create sends the pauses that its options ask for, and get sho
     assert.deepEqual(sent, [['POST /v1/sandboxes', pause ? { pause } : {}]], line);
   }
   const policy = { ...sampleSandbox().pause, afterIdleMs: 300_000, onExpiry: true, wake: 'traffic' } as const;
-  const shown = await outcomeOf(['sandbox', 'get', 'sbx_1'], () => json(200, { sandbox: sampleSandbox({ pause: policy }) }));
+  const shown = await outcomeOf(['sandbox', 'get', 'sbx_1'], () =>
+    json(200, { sandbox: sampleSandbox({ pause: policy }) }),
+  );
   assert.match(shown.stdout, /^pauses .*after 5 min without use and at its end, woken by requests and visitors/m);
   const { pause: _, ...older } = sampleSandbox();
   const ofOlder = await outcomeOf(['sandbox', 'get', 'sbx_1'], () => json(200, { sandbox: older }));

@@ -115,7 +115,9 @@ describe('a paused agent', () => {
   it('a paused agent has no transfer in progress if it is paused for want of use', async () => {
     await using agent = await StartedAgent.start();
     const socket = connect(join(agent.folder, 'agent.sock'));
-    socket.write('PUT /files/content?path=slow HTTP/1.1\r\nhost: agent\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n');
+    socket.write(
+      'PUT /files/content?path=slow HTTP/1.1\r\nhost: agent\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n',
+    );
     const [asked] = await once(socket, 'data');
     assert.match(String(asked), /^HTTP\/1\.1 100 /);
     socket.write('half ');
