@@ -82,6 +82,7 @@ const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
   'packages/shared/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/driver-instances-suite.ts': 'declares the tests of a suite',
+  'packages/shared/testkit/src/driver-parking-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/runtime-driver-suite.ts': 'declares the tests of a suite',
 };
 

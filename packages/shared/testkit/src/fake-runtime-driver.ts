@@ -23,6 +23,7 @@ import {
   type LaunchSpec,
   type MeasuredInstance,
   type Metering,
+  type Parking,
   type PlaceListing,
   type RuntimeDriver,
   type Versions,
@@ -30,14 +31,8 @@ import {
 import { FakeAgent } from './fake-agent.ts';
 import { FakeFreezing } from './fake-freezing.ts';
 import { fakeManifest } from './fake-manifest.ts';
+import { type FakeInstance, FakeParking } from './fake-parking.ts';
 import { FakeVersions } from './fake-versions.ts';
-
-interface FakeInstance {
-  readonly instance: Instance & { isFrozen?: true };
-  /** Usage of the instance; tests add to it with `spend`. */
-  readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
-  readonly agent: FakeAgent;
-}
 
 /** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
 export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
@@ -82,6 +77,9 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   /** If set, captures wait for it. */
   captureGate: Promise<void> | undefined;
   readonly #instances = new Map<string, FakeInstance>();
+  readonly kept = new FakeParking(this.#instances, () => this.#requireUp());
+  /** Set it to undefined for a host that keeps no disks. */
+  parking: Parking | undefined = this.kept;
 
   constructor(manifests: TemplateVersionManifest[] = [fakeManifest('python-node'), fakeManifest('node')]) {
     this.manifests = manifests;
@@ -158,6 +156,7 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
     const key = `${sandboxId}/${generation}`;
     const existing = this.#instances.get(key);
     if (existing) return { instance: existing.instance, agentAnswers: false };
+    const disk = this.kept.diskFor({ sandboxId, generation }, spec) ?? version?.disk.copy();
     const instance: Instance = {
       sandboxId,
       generation,
@@ -166,11 +165,8 @@ export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
       place: { fake: key },
     };
     const use = { sandboxId, generation, cpuMs: 0, egressBytes: 0, ingressBytes: 0 };
-    this.#instances.set(key, {
-      instance,
-      use,
-      agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId), version?.disk.copy()),
-    });
+    const agent = new FakeAgent(manifest.languages, () => this.lose(sandboxId), disk);
+    this.#instances.set(key, { instance, spec, use, agent });
     return { instance, agentAnswers: this.launchesAhead };
   }
 

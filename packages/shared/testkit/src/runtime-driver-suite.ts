@@ -10,6 +10,7 @@ import {
   type RuntimeDriver,
 } from '@cloche/runtime';
 import { declareInstanceTests, listLive } from './driver-instances-suite.ts';
+import { declareParkingTests } from './driver-parking-suite.ts';
 import { eventually } from './eventually.ts';
 
 /** A driver, and what the suite needs to use its instances. */
@@ -75,6 +76,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     declareInstanceTests(sandboxId, () => ({ ...subject, instance }));
+    declareParkingTests(`${sandboxId}p`, () => subject);
 
     it(`runtime driver ${name} runs code in a context that keeps its variables`, async () => {
       await openContext('cctx_vars');

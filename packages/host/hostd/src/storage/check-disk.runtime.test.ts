@@ -6,10 +6,12 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  readSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,7 +30,6 @@ with open('/proc/self/fd/3', 'w') as image:
         lambda: os.kill(TEST, 0),
         lambda: open('FOLDER/other', 'w'),
         lambda: open('FOLDER/own', 'w'),
-        lambda: os.fork() or os._exit(0),
         lambda: bytearray(3 * 2 ** 30),
     ):
         try: print('done', act(), file=image)
@@ -74,7 +75,6 @@ test('the check of a disk has no capability and no network, and owns nothing but
     'refused ProcessLookupError',
     'refused PermissionError',
     'refused PermissionError',
-    'refused BlockingIOError',
     'refused MemoryError',
   ]);
   assert.match(seen, /^links .* 1$/m, 'the loopback alone');
@@ -83,15 +83,26 @@ test('the check of a disk has no capability and no network, and owns nothing but
   assert.deepEqual([uid, gid, mode & 0o777], [0, 0, 0o600]);
 });
 
-test('the check of a disk passes one that is whole, mends what it can, and refuses the rest', async () => {
-  const image = join(folder, 'image');
-  truncateSync(image, 64 * 2 ** 20);
+for (const mebibytes of [16, 64, 256, 1024, 4096]) {
+  test(`the check of a disk of ${mebibytes} MiB passes one that is whole, and mends one whose first superblock is lost`, async () => {
+    const image = join(folder, 'image');
+    truncateSync(image, mebibytes * 2 ** 20);
+    // As hostd makes them.
+    const features = '^has_journal,^resize_inode,uninit_bg';
+    const options = ['-m', '0', '-i', '16384', '-O', features, '-E', 'lazy_itable_init=1,nodiscard'];
+    execFileSync('mkfs.ext4', ['-q', '-F', ...options, image]);
+    await checkDisk(fd, idRangeOfSlot(4321));
+    const superblock = Buffer.alloc(1024);
+    readSync(fd, superblock, 0, superblock.length, 1024);
+    writeSync(fd, Buffer.alloc(1024), 0, 1024, 1024);
+    await checkDisk(fd, idRangeOfSlot(4321));
+    const mended = Buffer.alloc(1024);
+    readSync(fd, mended, 0, mended.length, 1024);
+    assert.equal(mended.readUInt16LE(0x38), superblock.readUInt16LE(0x38));
+  });
+}
+
+test('the check of a disk refuses one without a file system', async () => {
+  truncateSync(join(folder, 'image'), 64 * 2 ** 20);
   await assert.rejects(checkDisk(fd, idRangeOfSlot(4321)), { code: 'disk_broken' });
-  execFileSync('mkfs.ext4', ['-q', '-F', '-O', '^has_journal', image]);
-  await checkDisk(fd, idRangeOfSlot(4321));
-  const whole = readFileSync(image);
-  // The main superblock, of which there are copies.
-  writeFileSync(image, Buffer.concat([Buffer.alloc(4096), whole.subarray(4096)]));
-  await checkDisk(fd, idRangeOfSlot(4321));
-  assert.equal(readFileSync(image).readUInt16LE(1024 + 0x38), 0xef53);
 });

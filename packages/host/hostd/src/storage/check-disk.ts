@@ -6,14 +6,16 @@ import { runProgram } from '../linux/run-program.ts';
 const CHECK_MS = 120_000;
 /** Far more memory than the check of a disk takes. */
 const MEMORY_BYTES = 2 ** 31;
+/** e2fsck reads a disk of some sizes with one thread for each processor. */
+const THREADS = 512;
 /** Exit codes of e2fsck are sums of these; from this one on, errors are left. */
 const UNCORRECTED = 4;
 
 /**
  * Checks the file system of an image that was not unmounted, and mends it. Throws `disk_broken`.
  *
- * SECURITY: what a sandbox has shaped is parsed by a process that has no capability, network or other process, and owns
- * no file but the image (check-disk.runtime.test.ts).
+ * SECURITY: what a sandbox has shaped is parsed by a process that has no capability and no network, sees no other process, and
+ * owns no file but the image (check-disk.runtime.test.ts).
  *
  * @param idRange ids of a slot that no process has at the moment
  */
@@ -28,8 +30,9 @@ export async function checkDisk(imageFd: number, { base }: IdRange): Promise<voi
       descriptors: [none, none, none, imageFd],
       timeoutMs: CHECK_MS,
     });
-    if (code !== undefined && code < UNCORRECTED) return;
-    throw new HostdError('disk_broken', `the disk could not be mended: e2fsck ended with ${code ?? signal}`);
+    if (code === undefined) throw new Error(`the check of the disk ended with signal ${signal}`);
+    if (code < UNCORRECTED) return;
+    throw new HostdError('disk_broken', `the disk could not be mended: e2fsck ended with ${code}`);
   } finally {
     fchownSync(imageFd, 0, 0);
     closeSync(none);
@@ -46,5 +49,5 @@ function unprivileged(id: number): string[] {
 }
 
 function bounded(): string[] {
-  return ['prlimit', `--as=${MEMORY_BYTES}`, '--core=0', '--nproc=1', '--'];
+  return ['prlimit', `--as=${MEMORY_BYTES}`, '--core=0', `--nproc=${THREADS}`, '--'];
 }

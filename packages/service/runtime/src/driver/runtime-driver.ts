@@ -18,11 +18,13 @@ import type {
 } from '@cloche/protocol';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
+import type { Parking } from './parking.ts';
 import type { ResultMemory } from './result-memory.ts';
 
 export type { InstanceHistory, InstanceUse, IsolationClaims, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
+export * from './parking.ts';
 
 /** Where an instance lives. Only the driver that launched the instance reads it; it is stored as JSON. */
 export type Place = Readonly<Record<string, unknown>>;
@@ -162,13 +164,15 @@ export interface Freezing {
   thaw(instance: InstanceName, signal: AbortSignal): Promise<void>;
 }
 
-/** Runs sandboxes, for example by hostd. A runtime may lack metering, captures of versions and freezing. */
+/** Runs sandboxes, for example by hostd. A runtime may lack metering, captures of versions, freezing and parking. */
 export interface RuntimeDriver extends Instances {
   readonly name: string;
   readonly metering?: Metering | undefined;
   readonly versions?: Versions | undefined;
   /** Undefined where instances cannot be frozen, and until the place has answered once. */
   readonly freezing?: Freezing | undefined;
+  /** Undefined where disks end with their instances, and until the place has answered once. */
+  readonly parking?: Parking | undefined;
 }
 
 /** A run's request without its context. */

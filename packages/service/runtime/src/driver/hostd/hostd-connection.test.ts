@@ -20,14 +20,38 @@ const INSTANCE = {
   ...{ sandboxId: 'sbx_1', generation: 1, templateVersionId: 'tplv_1' },
   ...{ agentSocketPath: '/x/agent.sock', startedAt: '2026-01-01T00:00:00Z' },
 };
+const OF_INSTANCE_1 = { sandboxId: 'sbx_1', generation: 1 };
+const DISK = {
+  ...{ ...OF_INSTANCE_1, templateVersionId: 'tplv_1' },
+  ...{ diskBytes: 2 ** 28, bytes: 2 ** 20, keptAt: '2026-01-01T00:00:00Z' },
+};
+const USE = { ...OF_INSTANCE_1, cpuMs: 1, egressBytes: 2, ingressBytes: 3 };
 const never = new AbortController().signal;
+
+/** What the health of a peer says, and whether it stops. */
+interface Peer {
+  protocolVersion: number;
+  agentProtocolVersion: number;
+  isStopping?: boolean;
+  freeze?: boolean;
+  keepsDisks?: boolean;
+}
+
+/** What a peer answers about the disk of an instance, by its sandbox. */
+const DISK_ERRORS: Readonly<Record<string, readonly [status: number, code: string]>> = {
+  sbx_gone: [404, 'instance_not_found'],
+  sbx_none: [404, 'disk_not_found'],
+  sbx_used: [409, 'disk_in_use'],
+  sbx_broken: [422, 'disk_broken'],
+  sbx_early: [422, 'disk_unkeepable'],
+};
 
 async function openPeer(versions: { protocolVersion: number; agentProtocolVersion?: number }) {
   const folder = mkdtempSync(join(tmpdir(), 'hostd-'));
   const socketPath = join(folder, 'hostd.sock');
   const asked: string[] = [];
   const pool = { size: 0, ready: 0, hits: 0, misses: 0 };
-  const peer: { protocolVersion: number; agentProtocolVersion: number; isStopping?: boolean; freeze?: boolean } = {
+  const peer: Peer = {
     agentProtocolVersion: AGENT_PROTOCOL_VERSION,
     ...versions,
   };
@@ -42,10 +66,17 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
       warnings: [],
       ...peer,
     };
+    const error = DISK_ERRORS[request.url?.split('/')[2] ?? ''];
     if (request.url === '/health') response.end(JSON.stringify(health));
     else if (peer.isStopping)
       response.writeHead(503).end(JSON.stringify({ error: { code: 'stopping', message: 'hostd is stopping' } }));
     else if (request.url === '/instances') response.end(JSON.stringify({ instances: [INSTANCE] }));
+    else if (error && !/\/(freeze|thaw)$/.test(request.url ?? ''))
+      response.writeHead(error[0]).end(JSON.stringify({ error: { code: error[1], message: 'no' } }));
+    else if (request.url?.startsWith('/parked/')) response.writeHead(204).end();
+    else if (request.url === '/parked') response.end(JSON.stringify({ disks: [DISK] }));
+    else if (request.url === '/instances/sbx_1/1/keep') response.end(JSON.stringify(DISK));
+    else if (request.url === '/instances/sbx_1/1/park') response.end(JSON.stringify({ disk: DISK, use: USE }));
     else if (request.method === 'DELETE') response.end('{}');
     else if (request.method === 'PUT')
       response.end(JSON.stringify({ ...INSTANCE, agentAnswers: true, kernelReady: false }));
@@ -105,6 +136,36 @@ describe('a driver', () => {
       const gone = { sandboxId: 'sbx_gone', generation: 1 };
       await assert.rejects(freezing[act](gone, never), { name: 'AgentError', kind: 'gone' });
     }
+  });
+
+  it('a driver keeps disks of a hostd that says it can, launches from them, and names why one cannot be had', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    const { driver } = hostd;
+    const parked = { ...SPEC, source: { ...SPEC.source, kind: 'parked', generation: 1 } } as const;
+    await driver.list();
+    const { parking: early } = driver;
+    assert.equal(early, undefined, 'a hostd of an earlier release');
+    await assert.rejects(driver.launch('sbx_1', 2, parked, never), { name: 'ParkingError', kind: 'unsupported' });
+    assert.ok(!hostd.asked.some((each) => each.startsWith('PUT')), 'it is not asked');
+    hostd.peer.keepsDisks = true;
+    await driver.check(never);
+    const { parking } = driver;
+    assert.ok(parking);
+    assert.deepEqual(await parking.keep(OF_INSTANCE_1, never), DISK);
+    assert.deepEqual(await parking.park(OF_INSTANCE_1, never), { disk: DISK, use: USE });
+    assert.deepEqual(await parking.parked(never), [DISK]);
+    await parking.removeParked(OF_INSTANCE_1, never);
+    assert.equal((await driver.launch('sbx_1', 2, parked, never)).instance.sandboxId, 'sbx_1');
+    const kinds = { sbx_none: 'not_found', sbx_used: 'in_use', sbx_broken: 'broken', sbx_early: 'unsupported' };
+    for (const [sandboxId, kind] of Object.entries(kinds)) {
+      await assert.rejects(driver.launch(sandboxId, 2, parked, never), { name: 'ParkingError', kind });
+      await assert.rejects(parking.park({ sandboxId, generation: 1 }, never), { name: 'ParkingError', kind });
+    }
+    for (const act of ['keep', 'park'] as const)
+      await assert.rejects(parking[act]({ sandboxId: 'sbx_gone', generation: 1 }, never), {
+        name: 'AgentError',
+        kind: 'gone',
+      });
   });
 
   it('a driver tells hostd of a sandbox that computes at once', async () => {

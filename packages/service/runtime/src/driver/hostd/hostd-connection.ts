@@ -5,7 +5,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { isConnectionError } from '../../agent-client/agent-errors.ts';
 import { readJson } from '../../agent-client/bounded-body.ts';
 import { type RequestTracing, tracedRequest } from '../../tracing.ts';
-import { CaptureError, LaunchError } from '../runtime-driver.ts';
+import { AgentError, CaptureError, LaunchError, ParkingError } from '../runtime-driver.ts';
 
 const health = Compile(HostdHealth);
 const errorBody = Compile(HostdErrorBody);
@@ -33,6 +33,13 @@ const CAPTURE_KINDS: ReadonlyMap<string, CaptureError['kind']> = new Map([
   ['version_in_use', 'in_use'],
 ]);
 
+const PARKING_KINDS: ReadonlyMap<string, ParkingError['kind']> = new Map([
+  ['disk_not_found', 'not_found'],
+  ['disk_in_use', 'in_use'],
+  ['disk_broken', 'broken'],
+  ['disk_unkeepable', 'unsupported'],
+]);
+
 type Health = Static<typeof HostdHealth>;
 type Headers = Readonly<Record<string, string>>;
 type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
@@ -48,6 +55,7 @@ export class HostdConnection {
   #health: Health | undefined;
   #claims: IsolationClaims | undefined;
   #canFreeze = false;
+  #keepsDisks = false;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string, tracing?: RequestTracing) {
@@ -74,6 +82,11 @@ export class HostdConnection {
     return this.#canFreeze;
   }
 
+  /** Whether hostd's last health response says that disks can outlive their instances. */
+  get keepsDisks(): boolean {
+    return this.#keepsDisks;
+  }
+
   /** Returns the health that hostd reported last, or requests it. @throws LaunchError */
   async peer(signal: AbortSignal): Promise<Health> {
     return this.#health ?? (await this.askHealth(signal));
@@ -85,11 +98,12 @@ export class HostdConnection {
     this.#health = asked;
     this.#claims = asked.isolation;
     this.#canFreeze = asked.freeze ?? false;
+    this.#keepsDisks = asked.keepsDisks ?? false;
     return asked;
   }
 
   /**
-   * @throws LaunchError or CaptureError for every response but a success, `unreachable` without a response, and
+   * @throws LaunchError, CaptureError or ParkingError for every response but a success, `unreachable` without a response, and
    * `incompatible` without a request.
    */
   async request(
@@ -154,7 +168,19 @@ export class HostdConnection {
     const { error } = await readAnswer(response, errorBody);
     const capture = CAPTURE_KINDS.get(error.code);
     if (capture) throw new CaptureError(capture, error.message);
+    const parking = PARKING_KINDS.get(error.code);
+    if (parking) throw new ParkingError(parking, error.message);
     throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
+  }
+}
+
+/** Passes on an answer about an instance. Throws `AgentError` `gone` where hostd says that the instance is not alive. */
+export async function asGone<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof CaptureError) || error.kind !== 'gone') throw error;
+    throw new AgentError('gone', error.message, { cause: error });
   }
 }
 

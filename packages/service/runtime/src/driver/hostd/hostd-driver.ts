@@ -28,7 +28,6 @@ import { readText } from '../../agent-client/bounded-body.ts';
 import type { RequestTracing } from '../../tracing.ts';
 import {
   type AgentClient,
-  AgentError,
   CaptureError,
   type Freezing,
   type Instance,
@@ -38,12 +37,14 @@ import {
   type Launched,
   type LaunchHints,
   type Metering,
+  type Parking,
   type PlaceListing,
   type RuntimeDriver,
   type Versions,
 } from '../runtime-driver.ts';
 import { ConnectAgent } from './connect-agent.ts';
-import { ASK_MS, HostdConnection, requireAccepted } from './hostd-connection.ts';
+import { ASK_MS, asGone, HostdConnection, requireAccepted } from './hostd-connection.ts';
+import { HostdParking } from './hostd-parking.ts';
 import { pathOf } from './instance-path.ts';
 
 const capturedVersion = Compile(CapturedVersion);
@@ -69,12 +70,14 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing 
   readonly versions = this;
   readonly #hostd: HostdConnection;
   readonly #agents: ConnectAgent;
+  readonly #parking: HostdParking;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string, tracing?: RequestTracing) {
     this.#hostd = new HostdConnection(socketPath, tracing);
     const find = (instance: Instance, signal: AbortSignal) => this.find(instance, signal);
     this.#agents = new ConnectAgent({ hostd: this.#hostd, find, tracing });
+    this.#parking = new HostdParking(this.#hostd, (path) => this.#agents.forget(path));
   }
 
   get isolation(): IsolationClaims | undefined {
@@ -83,6 +86,10 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing 
 
   get freezing(): Freezing | undefined {
     return this.#hostd.canFreeze ? this : undefined;
+  }
+
+  get parking(): Parking | undefined {
+    return this.#hostd.keepsDisks ? this.#parking : undefined;
   }
 
   async launch(
@@ -94,6 +101,7 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing 
   ): Promise<Launched> {
     const path = pathOf({ sandboxId, generation });
     requireAgents(await this.#hostd.peer(signal));
+    if (spec.source.kind === 'parked') this.#parking.requireAvailable();
     const query = expectsImmediateLoad ? '?starts=busy' : '';
     const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec, ownedBy(owner));
     const { agentAnswers, kernelReady, ...instance } = answer;
@@ -171,15 +179,8 @@ export class HostdDriver implements RuntimeDriver, Metering, Versions, Freezing 
   }
 
   async #actOn(instance: InstanceName, action: 'freeze' | 'thaw', signal: AbortSignal): Promise<void> {
-    try {
-      const response = await this.#hostd.request('POST', `${pathOf(instance)}/${action}`, bounded(signal));
-      await response.body.dump();
-    } catch (error) {
-      if (error instanceof CaptureError && error.kind === 'gone') {
-        throw new AgentError('gone', error.message, { cause: error });
-      }
-      throw error;
-    }
+    const response = await asGone(this.#hostd.request('POST', `${pathOf(instance)}/${action}`, bounded(signal)));
+    await response.body.dump();
   }
 
   async capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion> {
