@@ -76,6 +76,8 @@ export function addInstanceRoutes(
     '/expected-launches',
     { schema: { headers: LaunchHeaders, body: LaunchSpec } },
     async (request, reply) => {
+      // An instance that was launched ahead has a fresh disk.
+      if (request.body.source.kind === 'parked') return reply.code(204).send();
       const template = await templates.get(versionOfSource(request.body.source));
       const kind = kindOf(request.body, template, request.headers[OWNER_HEADER]);
       const hasImports = template.manifest.warm !== undefined;
