@@ -32,6 +32,7 @@ const DEPEND_ON_CONTROL_GROUPS = [
   'launcher.runtime',
   'confinement.runtime',
   'processor-and-swap.runtime',
+  'reclaim.runtime',
   'sandbox-zygote.runtime',
 ].map((name) => `${name}.test.ts`);
 

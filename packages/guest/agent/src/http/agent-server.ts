@@ -36,6 +36,8 @@ export interface AgentServerDeps {
   files: FileRequests;
   sudo: Pick<SudoServer, 'permit'>;
   gate: Gate;
+  /** Default: ten seconds. */
+  idleMs?: number;
 }
 
 /** Returns the agent's HTTP server, as `agent-protocol.ts` describes it. It does not listen yet. */
@@ -43,7 +45,8 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
   const { contexts, files, gate } = deps;
   const pauses = new Pauses(deps);
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
-  const activity = new IdleGarbageCollection(IDLE_MS);
+  // At a thaw the time is over, and the first request would wait for 40 ms of work.
+  const activity = new IdleGarbageCollection(deps.idleMs ?? IDLE_MS, () => gate.isClosed);
   const answerRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!passesClosedGate(request)) gate.requireOpen();
     if (isEndless(request)) gate.endAtClosing(response);
