@@ -10,8 +10,10 @@ const IDLE_MS = 100;
 
 it('unused memory is returned when the agent is idle, and not at a thaw, whose requests would wait', async () => {
   let collected = 0;
-  const isWhole = ({ detail }: { detail?: unknown }) =>
-    ((detail as { flags: number }).flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE) !== 0;
+  const isWhole = (entry: unknown) => {
+    const { flags } = (entry as { detail: { flags: number } }).detail;
+    return (flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE) !== 0;
+  };
   const observer = new PerformanceObserver((list) => {
     collected += list.getEntries().filter(isWhole).length;
   });
