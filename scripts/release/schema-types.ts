@@ -39,6 +39,7 @@ const ID_TYPES: Readonly<Record<string, string>> = {
 const ID_PROPERTIES: Readonly<Record<string, string>> = {
   'CreateApiKeyBody.projectIds': 'ProjectId[]',
   'CreateSandboxBody.secrets': 'Record<string, SecretId>',
+  'GetOrCreateSandboxBody.secrets': 'Record<string, SecretId>',
   'CreateWebhookBody.projectId': 'ProjectId',
   'CreateWorkspaceRunBody.secrets': 'Record<string, SecretId>',
 };

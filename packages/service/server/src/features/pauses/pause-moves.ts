@@ -211,7 +211,8 @@ export class PauseMoves {
       // From now on no statement of this move takes effect that the database has got and not answered.
       const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
       if (own && !(await this.#changeBack(own, cancel))) return;
-      if (!own || !(await sandboxes.move(own, cancel))) await this.#align(begun.id);
+      const change = cancel === 'cancelPause' ? { pausedBy: null } : {};
+      if (!own || !(await sandboxes.move(own, cancel, change))) await this.#align(begun.id);
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a pause or wake that was given up could not be undone yet');
     }

@@ -1,7 +1,7 @@
 import type { QuotaName } from '@cloche/contract';
 import type { Database } from '../../platform/db/database.ts';
-import type { Additions } from './quotas.ts';
 import type { Limit } from './limits.ts';
+import type { Additions } from './quotas.ts';
 import { type CountedScope, createdInMinute, RATE_WINDOW_MS, useBounds, wokenInMinute } from './use-queries.ts';
 
 /** What limits of a minute count beside requests, with when each happened. */

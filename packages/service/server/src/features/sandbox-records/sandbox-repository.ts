@@ -29,7 +29,8 @@ export interface MoveChange {
   /** The server that makes the next move. */
   readonly owner?: string;
   readonly token?: string;
-  readonly pausedBy?: PauseCause;
+  /** Null removes it, when a pause was given up. */
+  readonly pausedBy?: PauseCause | null;
   readonly pausedAt?: number;
   /** End of the retention of the pause. */
   readonly expiresAt?: number;
