@@ -69,13 +69,16 @@ describe('a sandbox', () => {
     const named = await cloche.sandboxes.getOrCreate('web', { template: 'node' });
     assert.deepEqual([named.sandbox.id, named.created], ['sbx_1', true]);
     assert.equal((await cloche.sandboxes.getByName('web', { projectId: 'prj_1' })).id, 'sbx_1');
-    assert.equal(await sandbox.update({ name: null, metadata: { team: 'blue' } }), sandbox);
+    assert.equal(
+      await sandbox.update({ name: null, metadata: { team: 'blue' }, pause: { afterIdleMs: null } }),
+      sandbox,
+    );
     assert.deepEqual(
       server.requests.slice(-3).map(({ method, path, body }) => [method, path, body]),
       [
         ['PUT', '/v1/sandboxes/by-name/web', { template: 'node' }],
         ['GET', '/v1/sandboxes/by-name/web?projectId=prj_1', undefined],
-        ['PATCH', '/v1/sandboxes/sbx_1', { name: null, metadata: { team: 'blue' } }],
+        ['PATCH', '/v1/sandboxes/sbx_1', { name: null, metadata: { team: 'blue' }, pause: { afterIdleMs: null } }],
       ],
     );
   });

@@ -1,4 +1,11 @@
-import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxMetrics, SandboxUsage } from '@cloche/contract';
+import type {
+  CodeRun,
+  CodeRunEvent,
+  PausePolicyChange,
+  Sandbox as SandboxInfo,
+  SandboxMetrics,
+  SandboxUsage,
+} from '@cloche/contract';
 import { LIMITS, SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { SandboxArtifacts } from './artifacts.ts';
@@ -19,6 +26,8 @@ export interface UpdateSandboxOptions extends CallOptions {
   name?: string | null | undefined;
   /** Replaces all labels. */
   metadata?: Record<string, string> | undefined;
+  /** Changes the fields of the pause policy that it has; an `afterIdleMs` of `null` is never. */
+  pause?: PausePolicyChange | undefined;
 }
 
 export interface PauseOptions extends CallOptions {
@@ -104,10 +113,10 @@ export class Sandbox {
 
   /**
    * Sets the given fields. Does not wake the sandbox.
-   * @throws {ClocheError} `conflict` if another sandbox of the project has the name.
+   * @throws {ClocheError} `conflict` if another sandbox of the project has the name, or memory cannot be kept.
    */
-  async update({ name, metadata, ...options }: UpdateSandboxOptions): Promise<this> {
-    const body = { ...(name !== undefined && { name }), ...(metadata && { metadata }) };
+  async update({ name, metadata, pause, ...options }: UpdateSandboxOptions): Promise<this> {
+    const body = { ...(name !== undefined && { name }), ...(metadata && { metadata }), ...(pause && { pause }) };
     return this.#take(await this.#client.call('updateSandbox', { ...options, params: this.#params, body }));
   }
 

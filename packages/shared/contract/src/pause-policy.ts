@@ -52,6 +52,35 @@ export const PausePolicy = Type.Object(
 );
 export type PausePolicy = Static<typeof PausePolicy>;
 
+/** The fields of a policy to change. */
+export const PausePolicyChange = Type.Object(
+  {
+    afterIdleMs: Type.Optional(
+      Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: LIMITS.idleMinMs,
+        maximum: LIMITS.sessionMaxMs,
+        description: `${AFTER_IDLE} Not for a sandbox with \`idleTimeoutMs\`. \`null\`: never.`,
+      }),
+    ),
+    onExpiry: Type.Optional(Type.Boolean({ description: ON_EXPIRY })),
+    wake: Type.Optional(oneOf(WAKE_MODES, WAKE)),
+    wakeTtlMs: Type.Optional(
+      Type.Integer({ minimum: LIMITS.wakeTtlMinMs, maximum: LIMITS.sessionMaxMs, description: WAKE_TTL }),
+    ),
+    retainMs: Type.Optional(
+      Type.Integer({ minimum: LIMITS.pauseRetainMinMs, description: `${RETAIN} Holds for the next pause.` }),
+    ),
+  },
+  {
+    $id: 'PausePolicyChange',
+    additionalProperties: false,
+    description: 'Changes of the policy; the other fields stay.',
+    examples: [{ afterIdleMs: null, onExpiry: true }],
+  },
+);
+export type PausePolicyChange = Static<typeof PausePolicyChange>;
+
 /** The policy of a sandbox, with its defaults. */
 export const SandboxPause = Type.Object(
   {

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { PausePolicyChange } from './pause-policy.ts';
 import { CreateSandboxBody, Metadata } from './sandbox.ts';
 import { NewName } from './sandbox-name.ts';
 
@@ -15,11 +16,12 @@ export const UpdateSandboxBody = Type.Object(
   {
     name: Type.Optional(NewName),
     metadata: Type.Optional(Metadata),
+    pause: Type.Optional(PausePolicyChange),
   },
   {
     $id: 'UpdateSandbox',
     additionalProperties: false,
-    examples: [{ name: 'web-app' }, { name: null, metadata: { team: 'billing' } }],
+    examples: [{ name: 'web-app' }, { name: null, metadata: { team: 'billing' }, pause: { onExpiry: true } }],
   },
 );
 export type UpdateSandboxBody = Static<typeof UpdateSandboxBody>;

@@ -126,7 +126,7 @@ def calls(client: Cloche) -> list[Callable[[], Any]]:
         lambda: client.sandboxes.metrics(),
         lambda: (
             sandbox.set_ttl(1),
-            sandbox.update(name=""),
+            sandbox.update(name="", pause={"after_idle_ms": None, "wake": "traffic"}),
             sandbox.pause(),
             sandbox.resume(),
             sandbox.kill(),

@@ -188,6 +188,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ...{ ...instances, destroySandbox, isFenced, settings, automaticPauses: pauses.automaticPauses },
     lastUses: sandboxActivity.lastUses(sandboxes),
   });
+  const canPause = () => pauses.support.byPolicy();
   const createSandbox = new CreateSandbox({
     sandboxes,
     projects,
@@ -198,8 +199,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     ids,
     settings,
-    canPause: () => pauses.support.byPolicy(),
+    canPause,
   });
+  const updateSandbox = new UpdateSandbox({ ...deps, access, sandboxes, canPause });
   const namedSandboxes = new NamedSandboxes({ sandboxes, projects, createSandbox, awaitSandbox, settings });
   const listSandboxes = new ListSandboxes(sandboxes, projects, activity);
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
@@ -237,7 +239,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     routes: [
       ...sandboxRoutes({
         ...{ access, awaitSandbox, setSandboxTtl, pauseSandbox, resumeSandbox, destroySandbox, activity },
-        ...{ createSandbox, namedSandboxes, listSandboxes, updateSandbox: new UpdateSandbox(access, sandboxes) },
+        ...{ createSandbox, namedSandboxes, listSandboxes, updateSandbox },
       }),
       ...metricsRoutes(
         new MeasureSandboxes({ sandboxes, projects, sandboxUse, metering: driver.metering ?? WITHOUT_METERING }),

@@ -54,7 +54,8 @@ export const getOrCreateSandbox = {
     'not ended, creates it with the body, as `POST /v1/sandboxes` does. Of requests at the same time, exactly one creates ' +
     'it. If the body gives a `template`, `templateVersionId`, `resources`, `networkPolicy`, `secrets` or `pause` that the sandbox ' +
     'does not have, the error is `conflict`; `details.differs` has these fields and `details.sandboxId` the sandbox. ' +
-    'Other fields count for a creation alone.',
+    'Other fields count for a creation alone. `pause.onExpiry` is true unless the body says otherwise, or memory cannot be ' +
+    'kept here.',
   scope: 'sandbox:create',
   extraScope: STARTS,
   idempotency: 'optional',
@@ -159,14 +160,15 @@ export const updateSandbox = {
   tag: 'Sandboxes',
   summary: 'Change a sandbox',
   description:
-    'Changes only the given fields. `metadata` is replaced as a whole. A name that another sandbox of the project has is a ' +
-    '`conflict` (`details.sandboxId`). Does not wake a paused sandbox.',
+    'Changes only the given fields. `metadata` is replaced as a whole, and `pause` field by field. A name that another ' +
+    'sandbox of the project has is a `conflict` (`details.sandboxId`), and so is a `pause` by itself of a sandbox whose ' +
+    'memory cannot be kept (`details.reason` is `memory_unsupported`). Does not wake a paused sandbox.',
   scope: 'sandbox:create',
   idempotency: 'none',
   params: SandboxParams,
   body: UpdateSandboxBody,
   response: { status: 200, schema: SandboxResponse, description: 'The changed sandbox.' },
-  errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed'],
+  errors: ['conflict', 'quota_exceeded', 'sandbox_destroyed', 'sandbox_failed'],
 } as const satisfies Operation;
 
 export const setSandboxTtl = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from cloche._async.runs import RunCallbacks, RunOptions
     from cloche._core.options import CallOptions
-    from cloche._generated.bodies import CreateSandbox
+    from cloche._generated.bodies import CreateSandbox, PausePolicyChange
 
     class CreateSandboxOptions(CreateSandbox, CallOptions):
         """Fields of the new sandbox, and options of the call."""
@@ -107,14 +107,21 @@ class AsyncSandbox:
                 raise error_of("deadline_exceeded", message)
 
     async def update(
-        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
+        self,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        pause: PausePolicyChange | None = None,
+        **call: Unpack[CallOptions],
     ) -> Self:
         """
         Sets the given fields, without a wake; `metadata` is replaced whole. An empty `name` removes the name.
 
-        Raises `ConflictError` if another sandbox of the project has the name.
+        `pause` changes the fields of the policy that it has; an `after_idle_ms` of `None` is never. Raises
+        `ConflictError` if another sandbox of the project has the name, or memory cannot be kept.
         """
-        body = {"name": NULL if name == "" else name, "metadata": metadata}
+        policy: dict[str, Any] = {key: NULL if value is None else value for key, value in (pause or {}).items()}
+        body = {"name": NULL if name == "" else name, "metadata": metadata, "pause": policy if pause else None}
         return await self._take("updateSandbox", body=body, **call)
 
     async def set_ttl(self, ttl_ms: int, **call: Unpack[CallOptions]) -> Self:

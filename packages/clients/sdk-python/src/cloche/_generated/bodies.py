@@ -129,14 +129,30 @@ class GetOrCreateSandbox(TypedDict):
     start_command: NotRequired[CreateSandboxStartCommand]
 
 
-class UpdateSandbox(TypedDict):
-    name: NotRequired[str | None]
+class PausePolicyChange(TypedDict):
     """
-    The new name, by the rules of a creation. `null` removes the name.
+    Changes of the policy; the other fields stay.
     """
-    metadata: NotRequired[dict[str, str]]
+
+    after_idle_ms: NotRequired[int | None]
     """
-    Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
+    Pauses the sandbox when nothing has used it for this many milliseconds, and its processes have used less than 2 % of a core on average, unless the operator set another share. Uses are a run, a command that a request waits for, a request for files, and a byte through a terminal or a preview; an open connection without data is none. Not for a sandbox with `idleTimeoutMs`. `null`: never.
+    """
+    on_expiry: NotRequired[bool]
+    """
+    Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
+    """
+    wake: NotRequired[Literal["explicit", "requests", "traffic"]]
+    """
+    What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews.
+    """
+    wake_ttl_ms: NotRequired[int]
+    """
+    Lifetime after a wake that names none, in milliseconds.
+    """
+    retain_ms: NotRequired[int]
+    """
+    How long a pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Holds for the next pause.
     """
 
 
@@ -878,6 +894,18 @@ class CreateSandbox(TypedDict):
     Name of 1 to 63 characters: lower-case letters, digits, `.`, `_` and `-`; the first and the last are a letter or a digit, and it does not begin with `sbx_`. Unique among the sandboxes of the project that are neither destroyed nor failed.
     """
     start_command: NotRequired[CreateSandboxStartCommand]
+
+
+class UpdateSandbox(TypedDict):
+    name: NotRequired[str | None]
+    """
+    The new name, by the rules of a creation. `null` removes the name.
+    """
+    metadata: NotRequired[dict[str, str]]
+    """
+    Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
+    """
+    pause: NotRequired[PausePolicyChange]
 
 
 class CreateCommand(TypedDict):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from cloche._core.options import CallOptions
-    from cloche._generated.bodies import CreateSandbox
+    from cloche._generated.bodies import CreateSandbox, PausePolicyChange
     from cloche._sync.runs import RunCallbacks, RunOptions
 
     class CreateSandboxOptions(CreateSandbox, CallOptions):
@@ -105,14 +105,21 @@ class Sandbox:
                 raise error_of("deadline_exceeded", message)
 
     def update(
-        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
+        self,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        pause: PausePolicyChange | None = None,
+        **call: Unpack[CallOptions],
     ) -> Self:
         """
         Sets the given fields, without a wake; `metadata` is replaced whole. An empty `name` removes the name.
 
-        Raises `ConflictError` if another sandbox of the project has the name.
+        `pause` changes the fields of the policy that it has; an `after_idle_ms` of `None` is never. Raises
+        `ConflictError` if another sandbox of the project has the name, or memory cannot be kept.
         """
-        body = {"name": NULL if name == "" else name, "metadata": metadata}
+        policy: dict[str, Any] = {key: NULL if value is None else value for key, value in (pause or {}).items()}
+        body = {"name": NULL if name == "" else name, "metadata": metadata, "pause": policy if pause else None}
         return self._take("updateSandbox", body=body, **call)
 
     def set_ttl(self, ttl_ms: int, **call: Unpack[CallOptions]) -> Self:

@@ -1,7 +1,7 @@
 import type { PauseSandboxBody, SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
+import { invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Call } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
@@ -10,6 +10,7 @@ import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-acce
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { stateOf } from '../sandbox-status/status-facts.ts';
 import { memoryUnsupported } from './freezer.ts';
+import { refuseNeverPaused } from './never-paused.ts';
 import type { PauseMoves } from './pause-moves.ts';
 import type { PauseSupport } from './pause-support.ts';
 import type { WakeSandbox } from './wake-sandbox.ts';
@@ -80,13 +81,6 @@ export class PauseSandbox {
   async #requireSupport(record: SandboxRecord): Promise<void> {
     const { db, support } = this.#deps;
     if (!(await support.onRequest())) throw memoryUnsupported(record);
-    for (const table of ['workspace_runs', 'template_builds'] as const) {
-      const owner = await db.selectFrom(table).select('id').where('sandbox_id', '=', record.id).executeTakeFirst();
-      if (owner) throw ofTheService(record);
-    }
+    await refuseNeverPaused(db, record);
   }
-}
-
-function ofTheService({ id }: SandboxRecord): AppError {
-  return new AppError('conflict', `The sandbox "${id}" belongs to a workspace run or a build, which is never paused.`);
 }

@@ -1,4 +1,4 @@
-import type { Metadata, OrgId, PauseCause, ProjectId, SandboxId, WakeCause } from '@cloche/contract';
+import type { Metadata, OrgId, PauseCause, ProjectId, SandboxId, SandboxPause, WakeCause } from '@cloche/contract';
 import type { InstanceUse } from '@cloche/runtime';
 import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
@@ -47,6 +47,7 @@ export interface SandboxUpdate {
   /** Null removes the name. */
   readonly name?: string | null | undefined;
   readonly metadata?: Metadata | undefined;
+  readonly pause?: SandboxPause | undefined;
 }
 
 /** What an insert made or found. */
@@ -121,6 +122,7 @@ export interface SandboxRepository {
     call: Audited,
     current: SandboxRecord,
     change: SandboxUpdate,
+    tx?: Transaction,
   ): Promise<SandboxRecord | 'name_taken' | undefined>;
   /** Gives up the launches of a server, so that another server continues them. */
   releaseLaunches(serverId: string): Promise<void>;

@@ -5,6 +5,7 @@ import type {
   PauseCause,
   ProjectId,
   SandboxId,
+  SandboxPause,
   TemplateId,
   TemplateVersionId,
   WakeCause,
@@ -52,11 +53,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     ending_reason: record.endingReason ?? null,
     idempotency_record_id: record.idempotencyRecordId ?? null,
     launch_owner: record.launchOwner ?? null,
-    wake_ttl_ms: record.pause.wakeTtlMs,
-    pause_after_idle_ms: record.pause.afterIdleMs ?? null,
-    pause_on_expiry: record.pause.onExpiry ? 1 : 0,
-    pause_wake: record.pause.wake,
-    pause_retain_ms: record.pause.retainMs,
+    ...toPauseColumns(record.pause),
     name: record.name ?? null,
     start_command: record.startCommand ? JSON.stringify(record.startCommand) : null,
   };
@@ -78,11 +75,22 @@ export function toColumns(change: TransitionChange) {
   };
 }
 
+function toPauseColumns({ afterIdleMs, onExpiry, wake, wakeTtlMs, retainMs }: SandboxPause) {
+  return {
+    wake_ttl_ms: wakeTtlMs,
+    pause_after_idle_ms: afterIdleMs ?? null,
+    pause_on_expiry: onExpiry ? 1 : 0,
+    pause_wake: wake,
+    pause_retain_ms: retainMs,
+  };
+}
+
 /** Returns the columns that an update by a client changes. */
-export function toUpdateColumns({ name, metadata }: SandboxUpdate) {
+export function toUpdateColumns({ name, metadata, pause }: SandboxUpdate) {
   return {
     ...(name === undefined ? {} : { name }),
     ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
+    ...(pause && toPauseColumns(pause)),
   };
 }
 

@@ -222,13 +222,14 @@ export class SqlSandboxRepository implements SandboxRepository {
     call: Audited,
     current: SandboxRecord,
     change: SandboxUpdate,
+    tx?: Transaction,
   ): Promise<SandboxRecord | 'name_taken' | undefined> {
     const write = async ({ db }: Transaction) => {
       const query = db.updateTable('sandboxes').set(toUpdateColumns(change)).where('id', '=', current.id);
       const row = await query.where(sandboxThat('acceptsWork')).returningAll().executeTakeFirst();
       return row && this.#toRecord(row);
     };
-    return this.#changed(call, 'sandbox.updated', write).catch((error) => {
+    return this.#changed(call, 'sandbox.updated', write, tx).catch((error) => {
       if (isUniqueViolation(error)) return 'name_taken' as const;
       throw error;
     });

@@ -36,6 +36,8 @@ export interface SandboxCreation {
   readonly body: CreateSandboxBody;
   /** Whether a client asks for it, so that the operator's policies for sandboxes of clients apply. */
   readonly isClients?: boolean;
+  /** Whether clients find the sandbox by its name, so that it is to outlive its lifetime. */
+  readonly isFoundByName?: boolean;
   /** Template version to launch instead of the one that the body names, for example one that only builds use. */
   readonly version?: ResolvedVersion;
   /** Lifetime of a sandbox that the service itself creates. May exceed the maximum for clients. */
@@ -132,7 +134,7 @@ export class CreateSandbox {
 
   async #plan(
     { credential, idempotency }: Call,
-    { body, isClients = false, lifetimeMs, version: given }: SandboxCreation,
+    { body, isClients = false, isFoundByName = false, lifetimeMs, version: given }: SandboxCreation,
   ): Promise<Omit<SandboxRecord, 'launchOwner'>> {
     const { projects, templates, ids, settings, clock, canPause } = this.#deps;
     const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
@@ -141,7 +143,7 @@ export class CreateSandbox {
     const { template, version } =
       given ?? (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
     const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
-    const pause = await planPause({ body, ttlMs, isClients }, settings, canPause);
+    const pause = await planPause({ body, ttlMs, isClients, isFoundByName }, settings, canPause);
     const createdAt = clock.now();
     return {
       id: ids.next('sbx_'),

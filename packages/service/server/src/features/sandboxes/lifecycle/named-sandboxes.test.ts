@@ -211,6 +211,17 @@ describe('a request for a named sandbox', () => {
       .execute();
   }
 
+  it('a request for a named sandbox that says nothing of it is for one that is paused at its expiry, where memory can be kept', async () => {
+    await using world = await openSandboxes();
+    const onExpiryOf = async (name: string, body: object) => (await put(world, name, body)).sandbox.pause.onExpiry;
+    assert.equal(await onExpiryOf('one', {}), true);
+    assert.equal(await onExpiryOf('two', { pause: { wake: 'traffic' } }), true);
+    assert.equal(await onExpiryOf('three', { pause: { onExpiry: false } }), false);
+    assert.equal((await world.create({ name: 'four' })).pause.onExpiry, false);
+    world.driver.freezing = undefined;
+    assert.equal(await onExpiryOf('five', {}), false);
+  });
+
   it('a request for a named sandbox that asks for what it is gets it', async () => {
     const { world, sandbox } = await openNamed();
     await using _ = world;

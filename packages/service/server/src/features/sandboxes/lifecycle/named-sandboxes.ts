@@ -1,4 +1,4 @@
-import type { CreateSandboxBody, GetOrCreateSandboxBody } from '@cloche/contract';
+import type { GetOrCreateSandboxBody } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { ProjectAccess } from '../../../platform/access/project-access.ts';
 import { AppError, notFound, unavailable } from '../../../platform/base/app-error.ts';
@@ -57,7 +57,7 @@ export class NamedSandboxes {
       const found = await sandboxes.findNamed(projectId, name);
       const { status, record } = found
         ? ({ status: 'name_taken', record: found } as const)
-        : await createSandbox.attempt(call, { body: namedCreation(name, body), isClients: true });
+        : await createSandbox.attempt(call, { body: { ...body, name }, isClients: true, isFoundByName: true });
       if (status !== 'name_taken' || isOwn(call, record)) return { record, created: true };
       if (factsOf(record).isOver) {
         await this.#end(record, call.signal);
@@ -77,11 +77,6 @@ export class NamedSandboxes {
     if (!factsOf(ended).isEnded)
       throw unavailable(`The sandbox "${id}" has the name and is being destroyed; try again.`);
   }
-}
-
-/** Returns the body of the creation of a sandbox that is found by its name. */
-function namedCreation(name: string, body: GetOrCreateSandboxBody): CreateSandboxBody {
-  return { ...body, name };
 }
 
 /** Returns whether an earlier attempt of the request created the sandbox. */

@@ -1,6 +1,7 @@
-/** The pause policy of a creation. */
-import type { CreateSandboxBody, Issue, SandboxPause } from '@cloche/contract';
-import { AppError } from '../../../platform/base/app-error.ts';
+/** The pause policies that clients ask for. */
+import type { CreateSandboxBody, Issue, PausePolicyChange, SandboxPause } from '@cloche/contract';
+import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 
 export interface PlannedPause {
@@ -8,6 +9,8 @@ export interface PlannedPause {
   readonly ttlMs: number;
   /** Whether the policy of the operator applies to a body that says nothing of it. */
   readonly isClients: boolean;
+  /** Whether it is paused at its expiry if the body does not say, and memory can be kept. */
+  readonly isFoundByName?: boolean;
 }
 
 /** Adds the problems of the policy to `issues`. */
@@ -23,12 +26,42 @@ export function checkPause(
       message: 'cannot be used with body.idleTimeoutMs, which destroys the sandbox; leave one of them out',
     });
   }
-  if (retainMs > pauseRetentionMs) {
-    issues.push({
-      path: 'body.pause.retainMs',
-      message: `must be at most ${pauseRetentionMs}, the operator's maximum`,
-    });
+  if (retainMs > pauseRetentionMs) issues.push(tooLong(pauseRetentionMs));
+}
+
+/**
+ * Returns the policy after a change. Whether it can be obeyed, `requirePauses` says.
+ *
+ * @throws AppError `invalid_request`
+ */
+export function changedPause(
+  { pause, idleTimeoutMs }: SandboxRecord,
+  { afterIdleMs: given, ...change }: PausePolicyChange,
+  { pauseRetentionMs }: SandboxSettings,
+): SandboxPause {
+  if (typeof given === 'number' && idleTimeoutMs !== undefined) {
+    const message = 'cannot be used for a sandbox with an idleTimeoutMs, which destroys it';
+    throw invalidRequest({ path: 'body.pause.afterIdleMs', message });
   }
+  if ((change.retainMs ?? 0) > pauseRetentionMs) throw invalidRequest(tooLong(pauseRetentionMs));
+  const { afterIdleMs: earlier, ...others } = pause;
+  const afterIdleMs = given === undefined ? earlier : given;
+  return { ...(typeof afterIdleMs === 'number' && { afterIdleMs }), ...others, ...change };
+}
+
+function tooLong(mostMs: number): Issue {
+  return { path: 'body.pause.retainMs', message: `must be at most ${mostMs}, the operator's maximum` };
+}
+
+/** @throws AppError `conflict` if the policy asks for pauses that cannot be made */
+export async function requirePauses(
+  { afterIdleMs, onExpiry }: Partial<SandboxPause>,
+  canPause: () => Promise<boolean>,
+): Promise<void> {
+  if ((afterIdleMs === undefined && !onExpiry) || (await canPause())) return;
+  const field = onExpiry ? 'onExpiry' : 'afterIdleMs';
+  const message = `The memory of a sandbox cannot be kept here, so it cannot be paused; leave body.pause.${field} out.`;
+  throw new AppError('conflict', message, { details: { reason: 'memory_unsupported' } });
 }
 
 /**
@@ -38,13 +71,13 @@ export function checkPause(
  * @throws AppError `conflict` if the body asks for pauses that cannot be made
  */
 export async function planPause(
-  { body, ttlMs, isClients }: PlannedPause,
+  { body, ttlMs, isClients, isFoundByName = false }: PlannedPause,
   { pauseRetentionMs, pauseAfterIdleMs }: SandboxSettings,
   canPause: () => Promise<boolean>,
 ): Promise<SandboxPause> {
   const {
     afterIdleMs,
-    onExpiry = false,
+    onExpiry = isFoundByName && (await canPause()),
     wake = 'requests',
     wakeTtlMs = ttlMs,
     retainMs = pauseRetentionMs,
@@ -52,10 +85,8 @@ export async function planPause(
   const policy = { onExpiry, wake, wakeTtlMs, retainMs };
   const isOperators = isClients && body.pause === undefined && body.idleTimeoutMs === undefined;
   const idleMs = isOperators ? pauseAfterIdleMs : afterIdleMs;
-  if (idleMs === undefined && !onExpiry) return policy;
-  if (await canPause()) return idleMs === undefined ? policy : { afterIdleMs: idleMs, ...policy };
-  if (isOperators) return policy;
-  const field = onExpiry ? 'onExpiry' : 'afterIdleMs';
-  const message = `The memory of a sandbox cannot be kept here, so it cannot be paused; leave body.pause.${field} out.`;
-  throw new AppError('conflict', message, { details: { reason: 'memory_unsupported' } });
+  const planned = idleMs === undefined ? policy : { afterIdleMs: idleMs, ...policy };
+  if (isOperators) return idleMs === undefined || (await canPause()) ? planned : policy;
+  await requirePauses(planned, canPause);
+  return planned;
 }

@@ -4,6 +4,7 @@ import { operations, type SandboxId } from '@cloche/contract';
 import { LaunchError } from '@cloche/runtime';
 import { isFrozen, openPauses, pause } from '../../../../testing/pauses.ts';
 import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
+import { ORG } from '../../../../testing/seeded-organizations.ts';
 import { NEEDS_POSTGRES } from '../../../../testing/servers.ts';
 
 const update = async (world: SandboxesWorld, sandboxId: SandboxId, body: object) =>
@@ -96,5 +97,59 @@ describe('a change of a sandbox', () => {
     const { id: failed } = await world.create();
     await world.waitFor(failed, 'ready');
     await assert.rejects(update(world, failed, { name: 'web' }), { code: 'sandbox_failed' });
+  });
+
+  const CHANGES: readonly { body: object; change: object; shown: object }[] = [
+    { body: {}, change: { afterIdleMs: 5_000 }, shown: { afterIdleMs: 5_000 } },
+    { body: { afterIdleMs: 5_000 }, change: { afterIdleMs: null }, shown: {} },
+    { body: { afterIdleMs: 5_000 }, change: { onExpiry: true }, shown: { afterIdleMs: 5_000, onExpiry: true } },
+    { body: { onExpiry: true, wake: 'traffic' }, change: { onExpiry: false }, shown: { wake: 'traffic' } },
+    { body: {}, change: { wake: 'explicit', wakeTtlMs: 60_000 }, shown: { wake: 'explicit', wakeTtlMs: 60_000 } },
+    { body: { retainMs: 60_000 }, change: { retainMs: 90_000 }, shown: { retainMs: 90_000 } },
+    { body: { retainMs: 60_000 }, change: {}, shown: { retainMs: 60_000 } },
+  ];
+  for (const { body, change, shown } of CHANGES) {
+    it(`a change of a sandbox changes the fields of its policy that it has: ${JSON.stringify([body, change])}`, async () => {
+      await using world = await openPauses();
+      const { pause: standard } = await world.create();
+      const id = await world.createReady({ pause: body });
+      assert.deepEqual((await update(world, id, { pause: change })).pause, { ...standard, ...shown });
+      assert.deepEqual((await world.get(id)).pause, { ...standard, ...shown });
+    });
+  }
+
+  it('a change of a sandbox has it paused at its expiry, and no longer', async () => {
+    await using world = await openPauses();
+    const [kept, ended] = [
+      await world.createReady({ ttlMs: 60_000 }),
+      await world.createReady({ ttlMs: 60_000, pause: { onExpiry: true } }),
+    ];
+    await update(world, kept, { pause: { onExpiry: true } });
+    await update(world, ended, { pause: { onExpiry: false } });
+    world.clock.advance(60_000);
+    await world.waitFor(ended, 'destroyed');
+    await world.until(async () => (await world.get(kept)).paused?.by === 'expiry');
+  });
+
+  it('a change of a sandbox to a policy that cannot be obeyed is refused and changes nothing', async () => {
+    await using world = await openPauses({ pauseRetentionMs: 100_000 });
+    const idle = await world.createReady({ idleTimeoutMs: 60_000 });
+    const refusals = [
+      [{ pause: { afterIdleMs: 5_000 } }, { code: 'invalid_request', message: /idleTimeoutMs/ }],
+      [{ pause: { retainMs: 100_001 } }, { code: 'invalid_request', message: /at most 100000/ }],
+    ] as const;
+    for (const [body, refused] of refusals)
+      await assert.rejects(update(world, idle, { name: 'web', ...body }), refused);
+    await world.limits.setOrganization(ORG, { pausedSandboxes: 1 });
+    const place = await world.createReady({ pause: { onExpiry: true } });
+    await assert.rejects(update(world, idle, { name: 'web', pause: { onExpiry: true } }), { code: 'quota_exceeded' });
+    await update(world, place, { pause: { onExpiry: true, wake: 'traffic' } });
+    await update(world, place, { pause: { onExpiry: false } });
+    await update(world, idle, { pause: { onExpiry: true } });
+    world.driver.freezing = undefined;
+    const unsupported = { code: 'conflict', details: { reason: 'memory_unsupported' } };
+    await assert.rejects(update(world, place, { pause: { afterIdleMs: 5_000 } }), unsupported);
+    await update(world, place, { pause: { wake: 'explicit' } });
+    assert.equal((await world.get(idle)).name, undefined);
   });
 });
