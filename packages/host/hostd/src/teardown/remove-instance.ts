@@ -56,16 +56,25 @@ export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promi
 }
 
 /**
- * Resolves when no loop device holds the instance's disk any more. If its record names no device, all are checked.
+ * Resolves when no loop device holds the instance's disk any more. If its record names no device, all are checked. A
+ * device that shows the path of the disk can hold that of another instance: a file without a name shows the number of its
+ * inode alone, which the file system uses again at once.
  */
 export async function diskIsReleased(
   key: InstanceKey,
-  { diskImages }: Pick<RemovalDeps, 'diskImages'>,
+  { diskImages, records }: Pick<RemovalDeps, 'diskImages' | 'records'>,
   record: InstanceRecord | undefined,
 ): Promise<void> {
   const image = diskImages.shownPath(key, record?.image);
   const devices = record && 'loopDevice' in record ? [record.loopDevice] : loopDevices();
-  await until(`the disk of ${key} is released`, () => !devices.some((number) => isLoopDeviceBackedBy(number, image)));
+  const isOfAnother = (number: number) =>
+    records.keys().some((other) => other !== key && runningOf(records, other)?.loopDevice === number);
+  const isHeld = (number: number) => isLoopDeviceBackedBy(number, image) && !isOfAnother(number);
+  await until(`the disk of ${key} is released`, () => !devices.some(isHeld));
+}
+
+function runningOf(records: InstanceRecords, key: InstanceKey) {
+  return records.findLive(key) ?? records.findPooled(key);
 }
 
 function loopDevices(): number[] {
