@@ -172,7 +172,8 @@ describe('a pause by idleness', () => {
     // From here on it computes no more, so that its average falls.
     for (let step = 0; step < 30; step += 1) {
       world.clock.advance(4_000);
-      await untilRead(world);
+      // Once it is paused, nothing is read any more.
+      await Promise.race([untilRead(world), world.until(() => isPaused(world, computing))]);
       if (await isPaused(world, computing)) break;
     }
     assert.ok(await isPaused(world, computing));
