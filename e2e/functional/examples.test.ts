@@ -81,7 +81,7 @@ before(async () => {
   [sandbox] = await Promise.all([
     cloche.sandboxes.create({ ttlMs: 1_800_000 }),
     // Another one, so that there is a choice.
-    cloche.sandboxes.create({ ttlMs: 1_800_000 }),
+    cloche.sandboxes.create({ ttlMs: 1_800_000, name: 'web-app' }),
     service.createOrg('acme'),
   ]);
   const setup = 'mkdir -p out results; echo a,b > out/report.csv; echo text > draft.md; echo png > plot.png';
