@@ -62,8 +62,8 @@ export class HostdProcess implements AsyncDisposable {
   }
 
   /** Resolves when nothing of the sandbox is left on the host. */
-  stop(sandboxId: string): Promise<Answer> {
-    return this.call('DELETE', `/instances/${sandboxId}/1?until=gone`);
+  stop(sandboxId: string, generation = 1): Promise<Answer> {
+    return this.call('DELETE', `/instances/${sandboxId}/${generation}?until=gone`);
   }
 
   async list(): Promise<Instance[]> {
@@ -97,7 +97,7 @@ export class HostdProcess implements AsyncDisposable {
   /** Stops the sandboxes and hostd, if it still runs: leftovers of a failed test would make others fail. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#hasEnded()) return;
-    for (const { sandboxId } of await this.list()) await this.stop(sandboxId);
+    for (const { sandboxId, generation } of await this.list()) await this.stop(sandboxId, generation);
     await this.close();
   }
 
