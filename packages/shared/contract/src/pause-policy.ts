@@ -17,13 +17,16 @@ const WAKE =
 const WAKE_TTL = 'Lifetime after a wake that names none, in milliseconds.';
 const RETAIN = 'How long a pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`).';
 
+const AFTER_IDLE_MS = { minimum: LIMITS.idleMinMs, maximum: LIMITS.sessionMaxMs };
+const WAKE_TTL_MS = { minimum: LIMITS.wakeTtlMinMs, maximum: LIMITS.sessionMaxMs };
+const RETAIN_MS = { minimum: LIMITS.pauseRetainMinMs };
+
 /** The policy in a request for a sandbox. */
 export const PausePolicy = Type.Object(
   {
     afterIdleMs: Type.Optional(
       Type.Integer({
-        minimum: LIMITS.idleMinMs,
-        maximum: LIMITS.sessionMaxMs,
+        ...AFTER_IDLE_MS,
         description: `${AFTER_IDLE} Not together with \`idleTimeoutMs\`. Default: never.`,
       }),
     ),
@@ -31,14 +34,13 @@ export const PausePolicy = Type.Object(
     wake: Type.Optional(oneOf(WAKE_MODES, `${WAKE} Default: \`requests\`.`)),
     wakeTtlMs: Type.Optional(
       Type.Integer({
-        minimum: LIMITS.wakeTtlMinMs,
-        maximum: LIMITS.sessionMaxMs,
+        ...WAKE_TTL_MS,
         description: `${WAKE_TTL} Default: the \`ttlMs\` of the creation.`,
       }),
     ),
     retainMs: Type.Optional(
       Type.Integer({
-        minimum: LIMITS.pauseRetainMinMs,
+        ...RETAIN_MS,
         description: `${RETAIN} Default and maximum: what the operator set, 30 days unless changed.`,
       }),
     ),
@@ -58,19 +60,14 @@ export const PausePolicyChange = Type.Object(
     afterIdleMs: Type.Optional(
       Type.Unsafe<number | null>({
         type: ['integer', 'null'],
-        minimum: LIMITS.idleMinMs,
-        maximum: LIMITS.sessionMaxMs,
+        ...AFTER_IDLE_MS,
         description: `${AFTER_IDLE} Not for a sandbox with \`idleTimeoutMs\`. \`null\`: never.`,
       }),
     ),
     onExpiry: Type.Optional(Type.Boolean({ description: ON_EXPIRY })),
     wake: Type.Optional(oneOf(WAKE_MODES, WAKE)),
-    wakeTtlMs: Type.Optional(
-      Type.Integer({ minimum: LIMITS.wakeTtlMinMs, maximum: LIMITS.sessionMaxMs, description: WAKE_TTL }),
-    ),
-    retainMs: Type.Optional(
-      Type.Integer({ minimum: LIMITS.pauseRetainMinMs, description: `${RETAIN} Holds for the next pause.` }),
-    ),
+    wakeTtlMs: Type.Optional(Type.Integer({ ...WAKE_TTL_MS, description: WAKE_TTL })),
+    retainMs: Type.Optional(Type.Integer({ ...RETAIN_MS, description: `${RETAIN} Holds for the next pause.` })),
   },
   {
     $id: 'PausePolicyChange',

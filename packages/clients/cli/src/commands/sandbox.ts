@@ -25,7 +25,7 @@ import {
   takeBack,
 } from './sandbox-options.ts';
 
-/** What wakes a sandbox, by its mode. */
+/** Descriptions of the modes of waking. */
 const WAKE_WORDS = {
   explicit: '`cloche sandbox resume` alone',
   requests: 'requests',

@@ -117,18 +117,16 @@ export function liveKeys({ records }: Pick<Host, 'records'>): InstanceKey[] {
   return records.keys().filter((key) => records.read(key)?.status === 'live');
 }
 
-/** What gives way to launches and wakes: instances of the pool, then the memory of frozen ones. */
+/** Composes the check of memory for launches and wakes, which ends pooled instances and then reclaims frozen ones. */
 function composeRoom(host: Host, config: HostdConfig, pool: WarmPool): MemoryRoom {
   const { records, frozen } = host;
   return new MemoryRoom({
     ...config.memory,
-    promisedBytes: () => {
-      const active = liveKeys(host).filter((key) => !frozen.has(key));
-      const limits = active
-        .map((key) => records.read(key))
-        .map((record) => record && 'memoryBytes' in record && record.memoryBytes);
-      return limits.reduce<number>((sum, bytes) => sum + (bytes || 0), 0);
-    },
+    promisedBytes: () =>
+      records.keys().reduce((sum, key) => {
+        const record = records.read(key);
+        return record?.status === 'live' && !frozen.has(key) ? sum + (record.memoryBytes ?? 0) : sum;
+      }, 0),
     makeRoom: async (isEnough) => {
       await pool.giveUp();
       if (!isEnough()) await frozen.hurry(isEnough);

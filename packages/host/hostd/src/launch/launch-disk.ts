@@ -62,7 +62,7 @@ export class LaunchDisk implements Disposable {
     records.write(key, { status: 'launching', diskBytes, source, image: this.#image.reference });
   }
 
-  /** What the record of the instance says of its disk. */
+  /** Fields of the instance's record that describe its disk. */
   get recorded() {
     const { parked, resources } = this.#plan;
     const { diskBytes } = resources;

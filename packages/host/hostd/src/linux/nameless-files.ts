@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { bindLibc, checked, errorCode } from './libc.ts';
+import { AT_FDCWD } from './openat2.ts';
 
 const nameToHandleCall = bindLibc(
   'int name_to_handle_at(int dirFd, const char *path, void *handle, _Out_ int *mountId, int flags)',
@@ -7,7 +8,6 @@ const nameToHandleCall = bindLibc(
 const openByHandleCall = bindLibc('int open_by_handle_at(int mountFd, void *handle, int flags)');
 const linkatCall = bindLibc('int linkat(int oldDirFd, const char *old, int newDirFd, const char *new, int flags)');
 
-const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
 /** Node has no name for it. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;

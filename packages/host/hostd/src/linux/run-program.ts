@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 import { onAbort } from '@cloche/node-support';
 import { bindLibc } from './libc.ts';
@@ -21,6 +22,7 @@ const SIGNAL_SET_BYTES = 128;
 const POSIX_SPAWN_SETSIGDEF = 0x04;
 const POSIX_SPAWN_SETSIGMASK = 0x08;
 const WNOHANG = 1;
+const DEFAULT_PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 /** Bytes of `struct rusage`, which begins with the seconds and microseconds as user, then those in the kernel. */
 const USAGE_BYTES = 144;
 
@@ -68,6 +70,22 @@ export function runProgram({ file, args, env, descriptors, timeoutMs, signal }: 
     resolve(end);
   });
   return promise;
+}
+
+export interface SilentProgram extends Omit<Program, 'env' | 'descriptors'> {
+  /** Descriptors that it gets as 3 and on. */
+  more?: readonly number[];
+}
+
+/** Runs a program that has no input and whose output is dropped, with the `PATH` of this process as environment. */
+export async function runSilently({ more = [], ...program }: SilentProgram): Promise<ProgramEnd> {
+  const nothing = openSync('/dev/null', 'r+');
+  try {
+    const descriptors = [nothing, nothing, nothing, ...more];
+    return await runProgram({ ...program, env: { PATH: process.env.PATH ?? DEFAULT_PATH }, descriptors });
+  } finally {
+    closeSync(nothing);
+  }
 }
 
 function start(file: string, argv: readonly string[], env: Program['env'], descriptors: readonly number[]): number {

@@ -18,7 +18,7 @@ export interface MemoryRoomOptions {
 /** Refuses launches and thaws for which the machine has no memory, after all has been freed that can be. */
 export class MemoryRoom {
   readonly #options: MemoryRoomOptions;
-  /** What launches and thaws under way will take, which is not in the machine's figures yet. */
+  /** Bytes that launches and thaws under way will take. The machine's figures do not include them yet. */
   readonly #expected = new Sum();
   readonly #promised = new Sum();
 

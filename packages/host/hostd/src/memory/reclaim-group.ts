@@ -1,5 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
-import { runProgram } from '../linux/run-program.ts';
+import { runSilently } from '../linux/run-program.ts';
 
 /** Longest time for one group. A large one on a slow machine is not finished by then, and stays as it is. */
 const LONGEST_MS = 120_000;
@@ -13,18 +12,7 @@ const LAST_IN_LINE = ['-n', '19', 'sh', '-c', 'echo 0 > "$1"', 'sh'];
  * @param file see `SwapGroups.emptyingFile`
  */
 export async function reclaimGroup(file: string, signal: AbortSignal): Promise<number> {
-  const nothing = openSync('/dev/null', 'r+');
-  try {
-    const { processorMs } = await runProgram({
-      file: 'nice',
-      args: [...LAST_IN_LINE, file],
-      env: { PATH: process.env.PATH ?? '' },
-      descriptors: [nothing, nothing, nothing],
-      timeoutMs: LONGEST_MS,
-      signal,
-    });
-    return processorMs;
-  } finally {
-    closeSync(nothing);
-  }
+  const args = [...LAST_IN_LINE, file];
+  const { processorMs } = await runSilently({ file: 'nice', args, timeoutMs: LONGEST_MS, signal });
+  return processorMs;
 }

@@ -20,7 +20,7 @@ export class ReclaimQueue {
   readonly #due = new Map<InstanceKey, number>();
   #current: { key: InstanceKey; stop: AbortController } | undefined;
   #restsUntil = 0;
-  /** What callers wait for who need memory at once. */
+  /** Conditions of the callers of `hurry` that wait now. */
   readonly #wanted = new Set<() => boolean>();
   #isClosed = false;
   #changed = Promise.withResolvers<void>();

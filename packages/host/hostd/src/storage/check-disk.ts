@@ -1,7 +1,7 @@
-import { closeSync, fchownSync, openSync } from 'node:fs';
+import { fchownSync } from 'node:fs';
 import { HostdError } from '../base/hostd-error.ts';
 import type { IdRange } from '../base/id-range.ts';
-import { runProgram } from '../linux/run-program.ts';
+import { runSilently } from '../linux/run-program.ts';
 
 const CHECK_MS = 120_000;
 /** Far more memory than the check of a disk takes. */
@@ -14,20 +14,18 @@ const UNCORRECTED = 4;
 /**
  * Checks the file system of an image that was not unmounted, and mends it. Throws `disk_broken`.
  *
- * SECURITY: what a sandbox has shaped is parsed by a process that has no capability and no network, sees no other process, and
- * owns no file but the image (check-disk.runtime.test.ts).
+ * SECURITY: a process that has no capability and no network, sees no other process, and owns no file but the image parses
+ * what a sandbox has shaped (check-disk.runtime.test.ts).
  *
  * @param idRange ids of a slot that no process has at the moment
  */
 export async function checkDisk(imageFd: number, { base }: IdRange): Promise<void> {
-  const none = openSync('/dev/null', 'r+');
   fchownSync(imageFd, base, base);
   try {
-    const { code, signal } = await runProgram({
+    const { code, signal } = await runSilently({
       file: 'unshare',
       args: [...alone(), '--', ...unprivileged(base), '--', ...bounded(), 'e2fsck', '-fy', '/proc/self/fd/3'],
-      env: { PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin' },
-      descriptors: [none, none, none, imageFd],
+      more: [imageFd],
       timeoutMs: CHECK_MS,
     });
     if (code === undefined) throw new Error(`the check of the disk ended with signal ${signal}`);
@@ -35,7 +33,6 @@ export async function checkDisk(imageFd: number, { base }: IdRange): Promise<voi
     throw new HostdError('disk_broken', `the disk could not be mended: e2fsck ended with ${code}`);
   } finally {
     fchownSync(imageFd, 0, 0);
-    closeSync(none);
   }
 }
 

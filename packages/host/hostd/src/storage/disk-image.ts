@@ -173,8 +173,8 @@ export class DiskImages {
 }
 
 /**
- * Returns the options of mkfs: no journal: a disk that outlives a crash is checked before its next use; no blocks reserved for root; inode
- * tables left as holes, which read as the required zeros.
+ * Returns the options of mkfs: no journal, since a disk that outlives a crash is checked before its next use; no blocks
+ * reserved for root; inode tables left as holes, which read as the required zeros.
  */
 function mkfsArguments(path: string): string[] {
   const features = '^has_journal,^resize_inode,uninit_bg';

@@ -14,14 +14,14 @@ import type { IdRange } from '../base/id-range.ts';
 import { errorCode } from '../linux/libc.ts';
 import { shiftOwners } from '../linux/mounts.ts';
 import { openIn, RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS } from '../linux/openat2.ts';
-import { runProgram } from '../linux/run-program.ts';
+import { runSilently } from '../linux/run-program.ts';
 import { UserNamespace } from '../linux/user-namespace.ts';
 import { SHARED_MEMORY } from './root-file-system.ts';
 
 const REMOVE_MS = 60_000;
 /** Map of the user namespace: host's root stays itself, by whose ids the kernel makes the work folder of an overlay. */
 const ROOT_TO_ROOT = '0 0 1\n';
-/** What hostd writes for each instance, next to the files of the sandbox. */
+/** Names of the files that hostd writes for each instance, next to the files of the sandbox. */
 const OF_ONE_INSTANCE = ['limits', 'sys', 'stdin', 'console.log'];
 /** Folder by which the kernel refuses a second mount of an overlay that was not to be synchronized. */
 const VOLATILE_MARK = 'work/work/incompat';
@@ -43,19 +43,9 @@ export async function adoptDisk(diskDir: string, firstId: number, idRange: IdRan
 /** Removes the named shared memory, which is lost with the memory. It may be many files: another process does it. */
 async function removeSharedMemory(folder: string): Promise<void> {
   if (!hasEntries(folder)) return rmSync(folder, { recursive: true, force: true });
-  const none = openSync('/dev/null', 'r+');
-  try {
-    const end = await runProgram({
-      file: 'rm',
-      args: ['-rf', '--one-file-system', '--', folder],
-      env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
-      descriptors: [none, none, none],
-      timeoutMs: REMOVE_MS,
-    });
-    if (end.code !== 0) throw new Error(`${folder} could not be removed: ${JSON.stringify(end)}`);
-  } finally {
-    closeSync(none);
-  }
+  const args = ['-rf', '--one-file-system', '--', folder];
+  const end = await runSilently({ file: 'rm', args, timeoutMs: REMOVE_MS });
+  if (end.code !== 0) throw new Error(`${folder} could not be removed: ${JSON.stringify(end)}`);
 }
 
 function hasContents(fd: number, content: string): boolean {
@@ -73,8 +63,8 @@ function hasEntries(folder: string): boolean {
 }
 
 /**
- * Replaces the contents of a file of the sandbox, if they differ. Leaves alone what is no file without links on the way: it is the
- * sandbox's own affair.
+ * Replaces the contents of a file of the sandbox, if they differ. Leaves the path alone if it leads through a link or names
+ * no regular file, because the sandbox has chosen that.
  */
 export function rewriteFile(upper: string, path: string, content: string): void {
   const folderFd = openSync(upper, constants.O_RDONLY | constants.O_DIRECTORY);

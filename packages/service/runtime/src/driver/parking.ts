@@ -11,7 +11,7 @@ interface InstanceName {
 /** An instance that has ended, and whose disk is kept. */
 export interface Parked {
   readonly disk: ParkedDisk;
-  /** What the instance used up to its end; undefined if it was gone already. */
+  /** Resources that the instance had used at its end; undefined if it had ended before. */
   readonly use?: InstanceUse | undefined;
 }
 

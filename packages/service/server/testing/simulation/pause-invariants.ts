@@ -1,4 +1,4 @@
-/** What always holds for the pauses of a simulation. */
+/** Invariants of the pauses of a simulation. */
 import type { WorkloadWorld } from './workload.ts';
 
 export function watchPauses({ database, runtime, violate }: WorkloadWorld) {
@@ -15,7 +15,7 @@ export function watchPauses({ database, runtime, violate }: WorkloadWorld) {
         if (instance && !instance.isFrozen) violate(`${id} is recorded as paused, and executes`);
       }
     },
-    /** Returns the sandboxes whose record and instance differ, and the moves that nobody finishes. */
+    /** Returns the sandboxes that are still on their way into or out of a pause, or whose instance contradicts the record. */
     unrest(): string[] {
       const rows = database.read("select id, generation, pause_state from sandboxes where status = 'ready'");
       return rows.flatMap(({ id, generation, pause_state: state }) => {

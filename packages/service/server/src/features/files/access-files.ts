@@ -111,7 +111,6 @@ export class Activity {
   readonly #use: Disposable;
   readonly #timer: NodeJS.Timeout;
   #isHeld = false;
-
   #isOver = false;
 
   /** @param use disposed at the end of the activity */

@@ -233,13 +233,15 @@ export class PauseMoves {
   /** Freezes or thaws an instance as its record says, after another server has taken a move of this one over. */
   async #align(id: SandboxId): Promise<void> {
     const { sandboxes, freezer, log } = this.#deps;
-    for (let record = await sandboxes.find(id), epoch: number | undefined; record?.pauseEpoch !== epoch; ) {
-      const state = record && stateOf(record);
-      if (!record || (state !== 'paused' && state !== 'ready')) return;
+    let alignedEpoch: number | undefined;
+    for (;;) {
+      const record = await sandboxes.find(id);
+      if (!record || record.pauseEpoch === alignedEpoch) return;
+      const state = stateOf(record);
+      if (state !== 'paused' && state !== 'ready') return;
       const act = state === 'paused' ? freezer.freeze(record) : freezer.thaw(record);
       await act.catch((error) => log.warn({ err: error, sandboxId: id }, 'an instance could not be aligned yet'));
-      epoch = record.pauseEpoch;
-      record = await sandboxes.find(id);
+      alignedEpoch = record.pauseEpoch;
     }
   }
 

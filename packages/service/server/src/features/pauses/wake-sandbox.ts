@@ -23,7 +23,7 @@ export interface WakeSandboxDeps {
   readonly changes: Changes<SandboxId>;
 }
 
-/** What wakes a sandbox, by the mode of its policy. */
+/** Causes that wake a sandbox, by the mode of its policy. */
 const WAKES: Readonly<Record<WakeMode, readonly WakeCause[]>> = {
   explicit: ['request'],
   requests: ['request', 'operation'],

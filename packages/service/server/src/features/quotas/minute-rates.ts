@@ -4,7 +4,7 @@ import type { Limit } from './limits.ts';
 import type { Additions } from './quotas.ts';
 import { type CountedScope, createdInMinute, RATE_WINDOW_MS, useBounds, wokenInMinute } from './use-queries.ts';
 
-/** What limits of a minute count beside requests, with when each happened. */
+/** Queries that select the time of each event that a limit per minute counts. Requests are counted elsewhere. */
 const COUNTED = {
   sandboxesPerMinute: (db: Database, scope: CountedScope) => createdInMinute(db, scope).select('planned_at as at'),
   wakesPerMinute: (db: Database, scope: CountedScope) => wokenInMinute(db, scope).select('at'),

@@ -28,7 +28,6 @@ type Column = (typeof CONTEXT_COLUMNS)[number];
 export class LookUpRun {
   readonly #withNamed;
   readonly #withDefault;
-
   readonly #pauseRetentionMs: number;
 
   constructor(db: Database, pauseRetentionMs: number) {

@@ -26,8 +26,9 @@ export interface ActivityRowsDeps {
   readonly log: Logger;
 }
 
-/** In rows of servers of earlier releases, everything that runs counts as a use. */
-const IN_USE = sql`coalesce(in_use, running)`;
+/** Columns of `sandbox_activity`. In rows of servers of earlier releases, everything that runs counts as a use. */
+export const IN_USE = sql`coalesce(sandbox_activity.in_use, sandbox_activity.running)`;
+export const LAST_USED_AT = sql`coalesce(sandbox_activity.last_used_at, sandbox_activity.last_active_at)`;
 
 interface ActivityOfOthers {
   readonly at: number;
@@ -128,7 +129,7 @@ export class ActivityRows implements SharedActivity {
       .select(({ fn }) => [
         'sandbox_activity.sandbox_id as id',
         fn.max('last_active_at').as('at'),
-        sql<number>`max(coalesce(last_used_at, last_active_at))`.as('usedAt'),
+        sql<number>`max(${LAST_USED_AT})`.as('usedAt'),
         this.#ofOthers(sql.ref('running')).as('running'),
         this.#ofOthers(IN_USE).as('inUse'),
       ])

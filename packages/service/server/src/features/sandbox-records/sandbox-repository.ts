@@ -50,7 +50,7 @@ export interface SandboxUpdate {
   readonly pause?: SandboxPause | undefined;
 }
 
-/** What an insert made or found. */
+/** Result of an insert: the new sandbox, or the reason why none was inserted. */
 export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
   /** A sandbox was already created with this idempotency record. */

@@ -1,11 +1,12 @@
 /** The statements that insert sandboxes and change their status. */
-import { type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
 import { locksRows } from '../../platform/db/row-locks.ts';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { RecordStatus } from '../sandbox-status/status-facts.ts';
+import { IN_USE, LAST_USED_AT } from './activity-rows.ts';
 import { type MoveName, moveOf, type TransitionName, transitionOf } from './sandbox.ts';
 import type { NewSandboxRow } from './sandbox-row.ts';
 
@@ -86,7 +87,7 @@ function prepareTransition(
       .where('generation', '=', slots.seenGeneration as number)
       .where('status', '=', slots.seenStatus as RecordStatus)
       .where('pause_epoch', '=', slots.seenEpoch as number)
-      .$if(ifIdle, (update) => update.where(stillIdle(slots)))
+      .$if(ifIdle, (update) => update.where(stillIdle(slots, IDLE)))
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
@@ -113,34 +114,47 @@ function prepareMove(
       .where('status', '=', 'ready')
       .where('pause_epoch', '=', slots.seenEpoch as number)
       .$if(due !== undefined, (update) => update.where('expires_at', '=', slots.seenExpiresAt as number))
-      .$if(due === 'idle', (update) => update.where(stillUnused(slots)))
+      .$if(due === 'idle', (update) => update.where(stillIdle(slots, UNUSED)))
       .returningAll(),
   );
 }
+
+/** The columns by which a sandbox is found to be idle. */
+interface Idleness {
+  /** When it was last active by its own row. */
+  readonly activeAt: RawBuilder<unknown>;
+  readonly limitMs: RawBuilder<unknown>;
+  /** When it was last active through one server, and whether it is. */
+  readonly serverAt: RawBuilder<unknown>;
+  readonly isActive: RawBuilder<unknown>;
+}
+
+/** For the end of a sandbox: all that runs in it is activity. */
+const IDLE: Idleness = {
+  activeAt: sql`coalesce(sandboxes.last_active_at, sandboxes.created_at)`,
+  limitMs: sql`sandboxes.idle_timeout_ms`,
+  serverAt: sql`sandbox_activity.last_active_at`,
+  isActive: sql`sandbox_activity.running`,
+};
+
+/** For a pause: a process that no request waits for is no use of the sandbox. */
+const UNUSED: Idleness = {
+  activeAt: sql`coalesce(sandboxes.last_active_at, sandboxes.ready_at, sandboxes.created_at)`,
+  limitMs: sql`sandboxes.pause_after_idle_ms`,
+  serverAt: LAST_USED_AT,
+  isActive: IN_USE,
+};
 
 /**
  * Returns the condition of an update of `sandboxes` that no other server has used the sandbox since it was found to be
  * idle at `now`. The server `own` may have stood still since then.
  */
-function stillIdle({ now, own }: Values) {
+function stillIdle({ now, own }: Values, { activeAt, limitMs, serverAt, isActive }: Idleness) {
   return sql<boolean>`
-    coalesce(sandboxes.last_active_at, sandboxes.created_at) + sandboxes.idle_timeout_ms <= ${now} and not exists (
+    ${activeAt} + ${limitMs} <= ${now} and not exists (
       select 1 from sandbox_activity
       left join server_leases on server_leases.id = sandbox_activity.server_id and server_leases.lease_until > ${now}
       where sandbox_activity.sandbox_id = sandboxes.id and (
-        sandbox_activity.last_active_at + sandboxes.idle_timeout_ms > ${now}
-        or (sandbox_activity.running = 1 and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
-}
-
-/** As `stillIdle`, for a pause: what runs in the sandbox by itself is no use of it. */
-function stillUnused({ now, own }: Values) {
-  return sql<boolean>`
-    coalesce(sandboxes.last_active_at, sandboxes.ready_at, sandboxes.created_at) + sandboxes.pause_after_idle_ms <= ${now}
-    and not exists (
-      select 1 from sandbox_activity
-      left join server_leases on server_leases.id = sandbox_activity.server_id and server_leases.lease_until > ${now}
-      where sandbox_activity.sandbox_id = sandboxes.id and (
-        coalesce(sandbox_activity.last_used_at, sandbox_activity.last_active_at) + sandboxes.pause_after_idle_ms > ${now}
-        or (coalesce(sandbox_activity.in_use, sandbox_activity.running) = 1
-          and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
+        ${serverAt} + ${limitMs} > ${now}
+        or (${isActive} = 1 and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
 }

@@ -46,8 +46,8 @@ export interface StatusFacts {
   /** Why a sandbox that accepts work ends at `expiresAt`. */
   readonly onExpiry: 'ttl_expired' | 'idle_expired';
   /**
-   * What becomes at `expiresAt` of a sandbox whose policy says that it is paused then. `waits`: it is paused when it is
-   * ready. `settles`: its pause is under way, or a server has left it. `ends`: as any other.
+   * Action at `expiresAt` for a sandbox whose policy pauses it then. `pauses`: a server pauses it. `waits`: a server pauses
+   * it once it is ready. `settles`: its pause is under way, or a server has left it. `ends`: as any other.
    */
   readonly whenPausedAtExpiry: 'pauses' | 'waits' | 'settles' | 'ends';
   /** Code of the error for an operation in it. */
