@@ -48,6 +48,9 @@ const WITHOUT_END = [
   "cloche webhook listen http://localhost:3000/hook --events 'sandbox.*'",
 ];
 
+/** Examples after which a sandbox may be paused. */
+const PAUSES = /^cloche sandbox (pause|resume) /;
+
 /** A text that the terminal must show, and the input that is typed then. */
 type Step = readonly [shows: string, typed: string | ((text: string) => string)];
 
@@ -69,6 +72,8 @@ const IN_A_TERMINAL: Readonly<Record<string, readonly Step[]>> = {
 let service: OwnService;
 let cloche: Cloche;
 let sandbox: Sandbox;
+/** Another one, so that there is a choice. It is paused while other examples use the first. */
+let other: Sandbox;
 let folder: ExampleFolder;
 /** Ids that stand for those with an ellipsis, by their prefixes; those of what an example ends are made each time. */
 let ids: Readonly<Record<string, () => string | Promise<string>>>;
@@ -78,9 +83,8 @@ before(async () => {
   service = await testService();
   cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
   folder = new ExampleFolder(service);
-  [sandbox] = await Promise.all([
+  [sandbox, other] = await Promise.all([
     cloche.sandboxes.create({ ttlMs: 1_800_000 }),
-    // Another one, so that there is a choice.
     cloche.sandboxes.create({ ttlMs: 1_800_000, name: 'web-app' }),
     service.createOrg('acme'),
   ]);
@@ -127,7 +131,7 @@ async function finishedJob(): Promise<string> {
 
 /** Returns an example with ids in place of those that end in an ellipsis. */
 async function withIds(example: string): Promise<string> {
-  let line = example;
+  let line = PAUSES.test(example) ? example.replaceAll('sbx_…', other.id) : example;
   for (const [prefix] of Object.entries(ids)) {
     if (line.includes(`${prefix}…`)) line = line.replaceAll(`${prefix}…`, (await ids[prefix]?.()) ?? '');
   }
