@@ -27,8 +27,8 @@ while True:
 
 const path = (id: string) => `/v1/sandboxes/${id}`;
 const get = async (id: string): Promise<Sandbox> => (await service.api.get(path(id))).body.sandbox;
-async function pause(id: string): Promise<Sandbox> {
-  const { status, body } = await service.api.post(`${path(id)}/pause`, {});
+async function pause(id: string, request: object = {}): Promise<Sandbox> {
+  const { status, body } = await service.api.post(`${path(id)}/pause`, request);
   assert.equal(status, 200, JSON.stringify(body));
   return body.sandbox;
 }
@@ -115,6 +115,79 @@ describe('a paused sandbox on a real host', () => {
   it('a paused sandbox on a real host is destroyed at once', async () => {
     const { id } = await service.api.readySandbox();
     await pause(id);
+    const startedAt = performance.now();
+    assert.equal((await service.api.delete(path(id))).body.sandbox.status, 'destroyed');
+    assert.ok(performance.now() - startedAt < 5_000);
+  });
+});
+
+describe('a sandbox on a real host whose memory is dropped', () => {
+  const DROP = { memory: 'drop' };
+
+  it('idle/P6: a sandbox on a real host whose memory is dropped is booted from its files for a run, which says that the state is lost', async () => {
+    const { id } = await service.api.readySandbox({ networkPolicy: { mode: 'deny-all' }, env: { COLOUR: 'red' } });
+    const first = await service.api.run(id, "kept = 41; open('kept', 'w').write('whole')");
+    const { command } = (
+      await service.api.post(`${path(id)}/commands`, { command: ['sleep', '300'], background: true })
+    ).body;
+    const paused = await pause(id, DROP);
+    assert.deepEqual(
+      [paused.status, paused.paused?.memory, paused.paused?.place, paused.paused?.lostReason],
+      ['idle', 'lost', 'disk', 'asked'],
+    );
+    const killed = (await service.api.get(`${path(id)}/commands/${command.id}`)).body.command;
+    assert.deepEqual([killed.status, killed.signal], ['killed', 'SIGKILL']);
+
+    const run = await service.api.run(
+      id,
+      "import os; print('kept' in globals(), open('kept').read(), os.environ['COLOUR'])",
+    );
+    assert.deepEqual([run.stdout, run.stateLost, run.contextId], ['False whole red\n', true, first.contextId]);
+    assert.equal((await service.api.run(id, '1')).stateLost, undefined);
+    const { resumed, networkPolicy } = await get(id);
+    assert.deepEqual([resumed?.by, resumed?.memory, networkPolicy.mode], ['operation', 'lost', 'deny-all']);
+    const closed = await service.api.run(id, "import socket; socket.create_connection(('1.1.1.1', 80), 2)");
+    assert.ok(closed.error, 'the policy holds');
+    await service.api.delete(path(id));
+  });
+
+  it('idle/P4: a sandbox on a real host whose memory is dropped has every file of every earlier cycle', async () => {
+    const { id } = await service.api.readySandbox();
+    const WRITE = `
+import hashlib, os
+for n in range(16):
+    name = f'{CYCLE}-{n}'
+    with open(name, 'wb') as file: file.write(hashlib.sha256(name.encode()).digest() * 1000)
+`;
+    const CHECK = `
+import hashlib
+bad = [f'{c}-{n}' for c in range(CYCLE + 1) for n in range(16)
+       if open(f'{c}-{n}', 'rb').read() != hashlib.sha256(f'{c}-{n}'.encode()).digest() * 1000]
+print(bad)`;
+    for (const [cycle, memory] of ['drop', 'keep', 'drop', 'prefer', 'drop'].entries()) {
+      await service.api.run(id, `CYCLE = ${cycle}\n${WRITE}`);
+      await pause(id, { memory });
+      const { stdout } = await service.api.run(id, `CYCLE = ${cycle}\n${CHECK}`);
+      assert.equal(stdout, '[]\n', `after cycle ${cycle}`);
+    }
+    // Drops what is kept of one that is paused, and boots it.
+    await pause(id);
+    const { body } = await service.api.post(`${path(id)}/resume`, DROP);
+    assert.equal(body.sandbox.resumed.memory, 'lost');
+    assert.equal((await service.api.run(id, `CYCLE = 4\n${CHECK}`)).stdout, '[]\n');
+    await service.api.delete(path(id));
+  });
+
+  it('idle/P10: a sandbox on a real host whose memory is dropped is destroyed at once, and outlives restarts of its service until then', async () => {
+    const { id } = await service.api.readySandbox();
+    await service.api.run(id, "open('kept', 'w').write('whole')");
+    const paused = await pause(id, DROP);
+    await service.kill('server');
+    await service.restart('hostd');
+    await service.restart('server');
+    assert.deepEqual(await get(id), paused);
+    assert.equal((await service.api.run(id, "print(open('kept').read())")).stdout, 'whole\n');
+    await pause(id, DROP);
     const startedAt = performance.now();
     assert.equal((await service.api.delete(path(id))).body.sandbox.status, 'destroyed');
     assert.ok(performance.now() - startedAt < 5_000);

@@ -1,6 +1,7 @@
 import type {
   CodeRun,
   CodeRunEvent,
+  MemoryMode,
   PausePolicyChange,
   Sandbox as SandboxInfo,
   SandboxMetrics,
@@ -31,6 +32,8 @@ export interface UpdateSandboxOptions extends CallOptions {
 }
 
 export interface PauseOptions extends CallOptions {
+  /** Whether processes and variables are kept (default), kept while there is room, or dropped: files always are. */
+  memory?: MemoryMode | undefined;
   /** Ends code runs and waited commands in progress first. */
   force?: boolean | undefined;
   /** How long the pause may last; the sandbox is then destroyed. */
@@ -38,6 +41,8 @@ export interface PauseOptions extends CallOptions {
 }
 
 export interface ResumeOptions extends CallOptions {
+  /** `drop` boots the sandbox from its files, whatever is kept of its memory. */
+  memory?: 'restore' | 'drop' | undefined;
   /** Lifetime from the wake. Default: that of the creation. */
   ttlMs?: number | undefined;
 }
@@ -126,11 +131,13 @@ export class Sandbox {
   }
 
   /**
-   * Pauses the sandbox: nothing in it executes until something needs it. Its processes, variables and files are kept.
+   * Pauses the sandbox: nothing in it executes until something needs it. Its files are kept, and unless `memory` says
+   * otherwise also its processes and variables.
    * @throws {ClocheError} `conflict` while runs or waited commands are in progress.
    */
-  async pause({ force, retainMs, ...options }: PauseOptions = {}): Promise<this> {
-    const body = { ...(force !== undefined && { force }), ...(retainMs !== undefined && { retainMs }) };
+  async pause({ memory, force, retainMs, ...options }: PauseOptions = {}): Promise<this> {
+    const given = { ...(force !== undefined && { force }), ...(retainMs !== undefined && { retainMs }) };
+    const body = { ...given, ...(memory && { memory }) };
     return this.#take(await this.#client.call('pauseSandbox', { ...options, params: this.#params, body }));
   }
 
@@ -138,8 +145,8 @@ export class Sandbox {
    * Resumes the sandbox. One that is not paused is left as it is, but for an expiry that `ttlMs` moves later.
    * @throws {ClocheError} `sandbox_ttl_exceeded`, and `quota_exceeded` or `unavailable`: it stays paused.
    */
-  async resume({ ttlMs, ...options }: ResumeOptions = {}): Promise<this> {
-    const body = ttlMs === undefined ? {} : { ttlMs };
+  async resume({ ttlMs, memory, ...options }: ResumeOptions = {}): Promise<this> {
+    const body = { ...(ttlMs !== undefined && { ttlMs }), ...(memory && { memory }) };
     return this.#take(await this.#client.call('resumeSandbox', { ...options, params: this.#params, body }));
   }
 

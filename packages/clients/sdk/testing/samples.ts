@@ -12,7 +12,7 @@ export function sampleSandbox(changes: Partial<Sandbox> = {}): Sandbox {
     templateVersionId: 'tplv_1',
     ttlMs: 3_600_000,
     expiresAt: '2026-01-01T01:00:00.000Z',
-    pause: { onExpiry: false, wake: 'requests', wakeTtlMs: 3_600_000, retainMs: 2_592_000_000 },
+    pause: { onExpiry: false, memory: 'prefer', wake: 'requests', wakeTtlMs: 3_600_000, retainMs: 2_592_000_000 },
     metadata: {},
     networkPolicy: { mode: 'unrestricted' },
     resources: { cpu: 1, memoryMb: 1024, diskMb: 2048, pids: 512 },

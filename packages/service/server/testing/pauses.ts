@@ -39,7 +39,7 @@ export function isFrozen({ driver }: SandboxesWorld, sandboxId: SandboxId): bool
 
 /** Returns the types of the events of a sandbox's pauses, oldest first. */
 export async function pauseEvents({ db }: SandboxesWorld): Promise<string[]> {
-  const types = ['sandbox.paused', 'sandbox.resumed'];
+  const types = ['sandbox.paused', 'sandbox.memory_lost', 'sandbox.resumed'];
   const rows = await db.selectFrom('events').select('type').where('type', 'in', types).orderBy('seq').execute();
   return rows.map(({ type }) => type);
 }

@@ -110,7 +110,10 @@ export const ERRORS = {
     retryable: false,
     details: Type.Object({
       wake: oneOf(WAKE_MODES, 'What wakes the sandbox beside `resume`, as in `pause.wake`.'),
-      memory: oneOf(['kept'], '`kept`: its processes and variables go on after the wake.'),
+      memory: oneOf(
+        ['kept', 'lost'],
+        '`kept`: its processes and variables go on after the wake. `lost`: files alone are kept.',
+      ),
     }),
     summary: 'The operation needs a sandbox that is not paused; resume it first.',
   },

@@ -21,6 +21,7 @@ const SANDBOX_EVENTS = [
   'sandbox.updated',
   'sandbox.paused',
   'sandbox.resumed',
+  'sandbox.memory_lost',
   'sandbox.destroyed',
   'sandbox.failed',
 ] as const;
@@ -85,7 +86,7 @@ export const ResourceEvent = Type.Union(
     eventOf(
       SANDBOX_EVENTS,
       { sandbox: Sandbox },
-      '`sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
+      '`sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
     ),
     eventOf(
       ARTIFACT_EVENTS,

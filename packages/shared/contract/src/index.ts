@@ -22,6 +22,7 @@ export * from './operations/index.ts';
 export * from './operations/kernel-messages.ts';
 export * from './operations/while-paused.ts';
 export * from './pause-policy.ts';
+export * from './pause-requests.ts';
 export * from './preview.ts';
 export * from './preview-errors.ts';
 export * from './project.ts';

@@ -5,6 +5,13 @@ import { oneOf } from './list.ts';
 
 export const WAKE_MODES = ['explicit', 'requests', 'traffic'] as const;
 export type WakeMode = (typeof WAKE_MODES)[number];
+export const MEMORY_MODES = ['keep', 'prefer', 'drop'] as const;
+export type MemoryMode = (typeof MEMORY_MODES)[number];
+
+/** What becomes of the memory in a pause. */
+export const MEMORY_MEANING =
+  '`keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same ' +
+  'while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end.';
 
 const AFTER_IDLE =
   'Pauses the sandbox when nothing has used it for this many milliseconds, and its processes have used less than 2 % of a ' +
@@ -14,6 +21,7 @@ const ON_EXPIRY = 'Whether the sandbox is paused at `expiresAt`, whatever runs i
 const WAKE =
   'What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: ' +
   'an operation that needs its processes or files. `traffic`: also a request to one of its previews.';
+const MEMORY = `What pauses by themselves keep. ${MEMORY_MEANING} Not \`drop\` with \`wake: traffic\`.`;
 const WAKE_TTL = 'Lifetime after a wake that names none, in milliseconds.';
 const RETAIN = 'How long a pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`).';
 
@@ -31,6 +39,7 @@ export const PausePolicy = Type.Object(
       }),
     ),
     onExpiry: Type.Optional(Type.Boolean({ default: false, description: ON_EXPIRY })),
+    memory: Type.Optional(oneOf(MEMORY_MODES, `${MEMORY} Default: \`prefer\`.`)),
     wake: Type.Optional(oneOf(WAKE_MODES, `${WAKE} Default: \`requests\`.`)),
     wakeTtlMs: Type.Optional(
       Type.Integer({
@@ -65,6 +74,7 @@ export const PausePolicyChange = Type.Object(
       }),
     ),
     onExpiry: Type.Optional(Type.Boolean({ description: ON_EXPIRY })),
+    memory: Type.Optional(oneOf(MEMORY_MODES, MEMORY)),
     wake: Type.Optional(oneOf(WAKE_MODES, WAKE)),
     wakeTtlMs: Type.Optional(Type.Integer({ ...WAKE_TTL_MS, description: WAKE_TTL })),
     retainMs: Type.Optional(Type.Integer({ ...RETAIN_MS, description: `${RETAIN} Holds for the next pause.` })),
@@ -83,6 +93,7 @@ export const SandboxPause = Type.Object(
   {
     afterIdleMs: Type.Optional(Type.Integer({ description: `${AFTER_IDLE} Absent: never.` })),
     onExpiry: Type.Boolean({ description: ON_EXPIRY }),
+    memory: oneOf(MEMORY_MODES, MEMORY),
     wake: oneOf(WAKE_MODES, WAKE),
     wakeTtlMs: Type.Integer({ description: WAKE_TTL }),
     retainMs: Type.Integer({ description: RETAIN }),

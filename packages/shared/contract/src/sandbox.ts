@@ -47,10 +47,20 @@ export const SANDBOX_STATUS_FACTS = {
   failed: ENDED,
 } as const satisfies Record<SandboxStatus, object>;
 
-export const PAUSE_CAUSES = ['request', 'idle', 'expiry'] as const;
+export const PAUSE_CAUSES = ['request', 'idle', 'expiry', 'host'] as const;
 export type PauseCause = (typeof PAUSE_CAUSES)[number];
 export const WAKE_CAUSES = ['request', 'operation', 'traffic'] as const;
 export type WakeCause = (typeof WAKE_CAUSES)[number];
+export const LOST_REASONS = ['asked', 'room', 'host', 'runtime', 'upgrade'] as const;
+export type LostReason = (typeof LOST_REASONS)[number];
+
+const LOST_REASON = Type.Optional(
+  oneOf(
+    LOST_REASONS,
+    'Why the memory is lost. `asked`: a client or the policy dropped it. `room`: the host had no room for it. `host`: the ' +
+      'host had restarted. `runtime`: it could not be restored. `upgrade`: the host runs a later release.',
+  ),
+);
 
 export const DESTROYED_REASONS = ['idle_expired', 'platform_cleanup', 'ttl_expired', 'user_killed'] as const;
 export type DestroyedReason = (typeof DESTROYED_REASONS)[number];
@@ -118,14 +128,19 @@ export const Sandbox = Type.Object(
           at: timestamp('When it was paused.'),
           by: oneOf(
             PAUSE_CAUSES,
-            '`request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended.',
+            '`request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended. ' +
+              '`host`: its host had restarted.',
           ),
           memory: oneOf(
-            ['kept'],
-            '`kept`: processes, variables, terminals and open files go on after the wake. A restart of the host loses them, ' +
-              'and ends the sandbox.',
+            ['kept', 'lost'],
+            '`kept`: processes, variables, terminals and open files go on after the wake. `lost`: files alone are left; a ' +
+              'wake boots the sandbox from them.',
           ),
-          place: oneOf(['memory'], '`memory`: it stands still in the memory of its host.'),
+          place: oneOf(
+            ['memory', 'disk'],
+            '`memory`: it stands still in the memory of its host. `disk`: its files are kept on the disk of its host.',
+          ),
+          lostReason: LOST_REASON,
         },
         { description: 'Present only while the sandbox is paused: nothing in it executes.' },
       ),
@@ -139,7 +154,11 @@ export const Sandbox = Type.Object(
             '`request`: a client resumed it. `operation`: a request needed its processes or files. `traffic`: a request ' +
               'to one of its previews.',
           ),
-          memory: oneOf(['kept'], '`kept`: everything went on.'),
+          memory: oneOf(
+            ['kept', 'lost'],
+            '`kept`: everything went on. `lost`: it was booted from its files; contexts are there, without their variables.',
+          ),
+          lostReason: LOST_REASON,
         },
         { description: 'The last wake from a pause.' },
       ),
@@ -243,43 +262,3 @@ export const SetTtlBody = Type.Object(
   { $id: 'SetTtl', additionalProperties: false, examples: [{ ttlMs: 1_800_000 }] },
 );
 export type SetTtlBody = Static<typeof SetTtlBody>;
-
-export const PauseSandboxBody = Type.Object(
-  {
-    force: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description:
-          'Whether code runs and waited commands in progress are ended first. Without it, they are a `conflict` with ' +
-          '`details.running`.',
-      }),
-    ),
-    retainMs: Type.Optional(
-      Type.Integer({
-        minimum: LIMITS.pauseRetainMinMs,
-        description:
-          'How long this pause may last, in milliseconds; the sandbox is then destroyed (`idle_expired`). Default: ' +
-          '`pause.retainMs`. Maximum: what the operator set, 30 days unless changed.',
-      }),
-    ),
-  },
-  { $id: 'PauseSandbox', additionalProperties: false, examples: [{}, { force: true, retainMs: 86_400_000 }] },
-);
-export type PauseSandboxBody = Static<typeof PauseSandboxBody>;
-
-export const ResumeSandboxBody = Type.Object(
-  {
-    ttlMs: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        ...documented({ maximum: LIMITS.sessionMaxMs }),
-        description:
-          'Lifetime in milliseconds, counted from the wake. Default: `pause.wakeTtlMs`. If the sandbox is not ' +
-          'paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one ' +
-          'changes nothing.',
-      }),
-    ),
-  },
-  { $id: 'ResumeSandbox', additionalProperties: false, examples: [{}, { ttlMs: 1_800_000 }] },
-);
-export type ResumeSandboxBody = Static<typeof ResumeSandboxBody>;

@@ -26,6 +26,7 @@ it('cloche sandbox create sends the pauses that its options ask for, and get sho
     ['', undefined],
     ['--pause-after 5m', { afterIdleMs: 300_000 }],
     ['--pause-on-expiry --retain 7d', { onExpiry: true, retainMs: 7 * DAY_MS }],
+    ['--pause-on-expiry --pause-memory drop', { onExpiry: true, memory: 'drop' }],
     ['--wake explicit --wake-ttl 30m', { wake: 'explicit', wakeTtlMs: 1_800_000 }],
     ['--pause-after 1h --wake traffic', { afterIdleMs: 3_600_000, wake: 'traffic' }],
   ] as const) {
@@ -50,7 +51,9 @@ describe('cloche sandbox pause and resume', () => {
       ['pause sbx_1 sbx_2 --force', { sbx_1: { force: true }, sbx_2: { force: true } }],
       ['pause --retain 7d sbx_1', { sbx_1: { retainMs: 7 * DAY_MS } }],
       ['pause sbx_1 --retain 1h30m --force', { sbx_1: { force: true, retainMs: 5_400_000 } }],
+      ['pause sbx_1 --memory drop', { sbx_1: { memory: 'drop' } }],
       ['resume sbx_1', { sbx_1: {} }],
+      ['resume sbx_1 --memory drop', { sbx_1: { memory: 'drop' } }],
       ['resume sbx_1 sbx_2 --ttl 30m', { sbx_1: { ttlMs: 1_800_000 }, sbx_2: { ttlMs: 1_800_000 } }],
     ] as const) {
       const verb = line.split(' ')[0];
@@ -115,6 +118,7 @@ describe('cloche sandbox pause and resume', () => {
       ['pause sbx_1 --retain 0s', /Write it as 90s, 10m or 1h30m/],
       ['resume sbx_1 --ttl -1h', /--ttl|Write it/],
       ['resume sbx_1 --force', /Unknown option '--force'/],
+      ['pause sbx_1 --memory restore', /Allowed choices are keep, prefer, drop/],
       ['pause sbx_1 --ttl 1h', /Unknown option '--ttl'/],
     ] as const) {
       const { exitCode, stderr, sent } = await outcomeOf(['sandbox', ...line.split(' ')], () => json(200, {}));

@@ -1,6 +1,6 @@
 import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { Cloche, SandboxInfo, SandboxStatus } from '@cloche/sdk';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { madeDespite, watchForInterruption } from '../interruption.ts';
@@ -15,7 +15,7 @@ import { statusColor } from '../terminal/status-color.ts';
 import { statusText } from '../terminal/status-text.ts';
 import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
-import { addPauseOptions, type PauseOptions, pauseBody } from './pause-options.ts';
+import { addPauseOptions, MEMORY_MODES, type PauseOptions, pauseBody } from './pause-options.ts';
 import {
   addSandboxOptions,
   createWithTtl,
@@ -26,6 +26,7 @@ import {
 } from './sandbox-options.ts';
 
 /** Descriptions of the modes of waking. */
+const RESTORE_MODES = ['restore', 'drop'] as const;
 const WAKE_WORDS = {
   explicit: '`cloche sandbox resume` alone',
   requests: 'requests',
@@ -67,16 +68,19 @@ export function addSandboxCommands(program: Command): void {
     await session.show(info, () => `${info.id} ends in ${formatEnd(info.expiresAt)}`);
   });
 
-  const pause = leaf(sandbox, 'pause <sandboxes...>', 'Pause sandboxes; what runs in them is kept', [
+  const pause = leaf(sandbox, 'pause <sandboxes...>', 'Pause sandboxes; their files are kept', [
     'cloche sandbox pause sbx_… --retain 7d',
   ])
+    .addOption(new Option('--memory <mode>', 'what becomes of what runs in it (default: keep)').choices(MEMORY_MODES))
     .option('--force', 'first end the code runs and commands that requests wait for')
     .option('--retain <duration>', 'destroy it if it is paused for so long (default: as the operator set)', duration);
   perform(pause, pauseSandboxes);
 
   const resume = leaf(sandbox, 'resume <sandboxes...>', 'Resume paused sandboxes', [
     'cloche sandbox resume sbx_… --ttl 30m',
-  ]).option('--ttl <duration>', 'lifetime from now (default: that of the creation)', duration);
+  ])
+    .option('--ttl <duration>', 'lifetime from now (default: that of the creation)', duration)
+    .addOption(new Option('--memory <mode>', 'drop: boot it from its files').choices(RESTORE_MODES));
   perform(resume, resumeSandboxes);
 
   const remove = leaf(sandbox, 'delete <sandboxes...>', 'Destroy sandboxes').alias('kill');
@@ -145,14 +149,25 @@ async function listSandboxes(session: Session, { all, project, ...flags }: ListF
   await showPage(session, page, text, { data: sandboxes, none });
 }
 
-function pauseSandboxes(session: Session, flags: { force?: boolean; retain?: number }, ids: string[]): Promise<void> {
-  const body = present({ force: flags.force, retainMs: flags.retain });
+interface PauseFlags {
+  memory?: (typeof MEMORY_MODES)[number];
+  force?: boolean;
+  retain?: number;
+}
+
+function pauseSandboxes(session: Session, { memory, force, retain }: PauseFlags, ids: string[]): Promise<void> {
+  const body = present({ memory, force, retainMs: retain });
   const pause = (cloche: Cloche, params: SandboxParams) => cloche.call('pauseSandbox', { params, body });
   return changeEach(session, ids, pause, ({ expiresAt }) => `paused, ends in ${formatEnd(expiresAt)}`);
 }
 
-function resumeSandboxes(session: Session, { ttl }: { ttl?: number }, ids: string[]): Promise<void> {
-  const body = present({ ttlMs: ttl });
+interface ResumeFlags {
+  ttl?: number;
+  memory?: (typeof RESTORE_MODES)[number];
+}
+
+function resumeSandboxes(session: Session, { ttl, memory }: ResumeFlags, ids: string[]): Promise<void> {
+  const body = present({ ttlMs: ttl, memory });
   const resume = (cloche: Cloche, params: SandboxParams) => cloche.call('resumeSandbox', { params, body });
   return changeEach(session, ids, resume, (info) => `${statusText(info)}, ends in ${formatEnd(info.expiresAt)}`);
 }

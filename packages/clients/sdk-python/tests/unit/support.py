@@ -23,7 +23,7 @@ SANDBOX: dict[str, Any] = {
     "expiresAt": "2030-01-01T00:00:00Z",
     "networkPolicy": {"mode": "unrestricted"},
     "resources": {"cpu": 1, "memoryMb": 1, "diskMb": 1, "pids": 1},
-    "pause": {"onExpiry": False, "wake": "requests", "wakeTtlMs": 1000, "retainMs": 60_000},
+    "pause": {"onExpiry": False, "memory": "prefer", "wake": "requests", "wakeTtlMs": 1000, "retainMs": 60_000},
     "createdAt": "2030-01-01T00:00:00Z",
     "sessionStartedAt": "2030-01-01T00:00:00Z",
 }

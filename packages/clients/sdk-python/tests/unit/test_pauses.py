@@ -14,6 +14,8 @@ PAUSED = {"at": "2030-01-01T00:00:00Z", "by": "request", "memory": "kept", "plac
 CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("pause", {}, {"force": False}),
     ("pause", {"force": True}, {"force": True}),
+    ("pause", {"memory": "drop"}, {"force": False, "memory": "drop"}),
+    ("resume", {"memory": "drop"}, {"memory": "drop"}),
     ("pause", {"retain_ms": 86_400_000}, {"force": False, "retainMs": 86_400_000}),
     ("pause", {"retain_ms": None, "timeout_ms": 5_000}, {"force": False}),
     ("resume", {}, {}),

@@ -46,6 +46,7 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
   const changeCommand = new ChangeCommand({ ...shared, readCommands });
   const startCommands = new StartCommands({ ...shared, db, createCommand });
   parts.onReady((sandbox) => startCommands.begin(sandbox));
+  parts.onMemoryLost((sandbox, at, tx) => commands.killOf(sandbox.id, at, tx));
   parts.onWake((sandbox, agent, signal) => changeCommand.sendSignals(sandbox, agent, signal));
   return {
     createCommand,

@@ -3,26 +3,45 @@ import type { RuntimeDriver } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import { AutomaticPauses } from '../features/pauses/automatic-pauses.ts';
 import { BeginMove, type BeginMoveDeps } from '../features/pauses/begin-move.ts';
+import { DiskMoves, type DiskMovesDeps } from '../features/pauses/disk-moves.ts';
 import { Freezer } from '../features/pauses/freezer.ts';
+import { KeptDisks } from '../features/pauses/kept-disks.ts';
 import { MovesUnderWay } from '../features/pauses/moves-under-way.ts';
 import { PauseMoves, type PauseMovesDeps } from '../features/pauses/pause-moves.ts';
 import { PauseSandbox, type PauseSandboxDeps } from '../features/pauses/pause-sandbox.ts';
 import { PauseSupport } from '../features/pauses/pause-support.ts';
 import { ResumeSandbox, type ResumeSandboxDeps } from '../features/pauses/resume-sandbox.ts';
 import { WakeSandbox } from '../features/pauses/wake-sandbox.ts';
+import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import type { Changes } from '../platform/base/changes.ts';
+import { UNAUDITED } from '../platform/call/call.ts';
 
-type Made = 'beginMove' | 'freezer' | 'underWay' | 'moves' | 'wakeSandbox' | 'support';
+type Made =
+  | 'beginMove'
+  | 'freezer'
+  | 'disks'
+  | 'diskMoves'
+  | 'underWay'
+  | 'moves'
+  | 'wakeSandbox'
+  | 'support'
+  | 'destroyLost';
 
-export type PausesDeps = Omit<BeginMoveDeps & PauseMovesDeps & PauseSandboxDeps & ResumeSandboxDeps, Made> & {
+export type PausesDeps = Omit<
+  BeginMoveDeps & PauseMovesDeps & DiskMovesDeps & PauseSandboxDeps & ResumeSandboxDeps,
+  Made
+> & {
   readonly driver: RuntimeDriver;
   readonly connections: AgentConnections;
+  readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly changes: Changes<SandboxId>;
 };
 
 /** The composed parts of pauses. */
 export interface Pauses {
   readonly moves: PauseMoves;
+  readonly diskMoves: DiskMoves;
+  readonly disks: KeptDisks;
   readonly wakeSandbox: WakeSandbox;
   readonly pauseSandbox: PauseSandbox;
   readonly resumeSandbox: ResumeSandbox;
@@ -35,16 +54,24 @@ export interface Pauses {
 export function composePauses(deps: PausesDeps): Pauses {
   const freezer = new Freezer(deps.driver, deps.connections, deps.clock);
   const underWay = new MovesUnderWay(deps.servers);
-  const support = new PauseSupport(freezer, deps.servers);
-  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezer, underWay });
+  const disks = new KeptDisks(deps.driver, deps.connections);
+  const support = new PauseSupport(freezer, disks, deps.servers);
+  const diskMoves = new DiskMoves({
+    ...{ ...deps, disks, freezer },
+    destroyLost: ({ id, pauseEpoch }) =>
+      deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch),
+  });
+  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezer, diskMoves, underWay });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
   return {
     moves,
+    diskMoves,
+    disks,
     wakeSandbox,
     support,
     automaticPauses: new AutomaticPauses({ ...deps, moves }),
     pauseSandbox: new PauseSandbox({ ...deps, support, moves, wakeSandbox }),
-    resumeSandbox: new ResumeSandbox({ ...deps, wakeSandbox }),
+    resumeSandbox: new ResumeSandbox({ ...deps, wakeSandbox, moves, support }),
     stop: () => underWay.settled(),
   };
 }

@@ -1,4 +1,4 @@
-import type { OrgId, SandboxId } from '@cloche/contract';
+import type { MemoryMode, OrgId, SandboxId } from '@cloche/contract';
 import type { HostWarning, ReconcileReport } from '@cloche/protocol';
 import type { RuntimeDriver } from '@cloche/runtime';
 import { AgentConnections } from '@cloche/runtime/agent-connections';
@@ -11,6 +11,7 @@ import { fileRoutes } from '../features/files/file-routes.ts';
 import type { StartedWork } from '../features/metering/started-work.ts';
 import { MeasureSandboxes } from '../features/metrics/measure-sandboxes.ts';
 import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
+import type { OnMemoryLost, OnReady } from '../features/pauses/disk-moves.ts';
 import type { CatchUp } from '../features/pauses/pause-moves.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
@@ -94,8 +95,10 @@ export interface SandboxCore {
   readonly awaitSandbox: AwaitSandbox;
   /** Registers changes that are made in the agents of sandboxes when they wake. */
   readonly onWake: (catchUp: CatchUp) => void;
-  /** Registers what begins with each sandbox that has a start command, when it is ready. */
-  readonly onReady: (begin: (sandbox: SandboxRecord) => void) => void;
+  /** Registers what ends with the memory of a sandbox, whose files alone are kept from then on. */
+  readonly onMemoryLost: (end: OnMemoryLost) => void;
+  /** Registers what begins with each sandbox that has a start command, when it is ready with a new memory. */
+  readonly onReady: (begin: OnReady) => void;
   readonly executions: Executions;
   readonly startedWork: StartedWork;
   readonly createSandbox: CreateSandbox;
@@ -149,19 +152,13 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const { launchTimeoutMs } = settings;
   const launchSandbox = new LaunchSandbox({
-    sandboxes,
-    driver,
-    connections,
-    clock,
-    log,
-    metrics,
-    tracing: deps.tracing,
-    launchTimeoutMs,
-    serverId: servers.own,
+    ...{ sandboxes, driver, connections, clock, log, metrics, tracing: deps.tracing },
+    ...{ launchTimeoutMs, serverId: servers.own },
   });
   const abandonedLaunches = new AbandonedLaunches({ sandboxes, launchSandbox, servers, log });
   const instances = { sandboxes, driver, connections, executions, clock, log };
-  const destroySandbox = new DestroySandbox({ ...instances, launchSandbox, usages });
+  const removeDisks = (record: SandboxRecord) => pauses.disks.remove(record);
+  const destroySandbox = new DestroySandbox({ ...instances, launchSandbox, usages, removeDisks });
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
@@ -169,6 +166,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ...instances,
     ...{ db, changes, access, servers, quotas: deps.quotas, auditLog: deps.auditLog },
     checkOn: (sandboxId) => checkOn(sandboxId),
+    destroySandbox,
     awaitLaunch: (record, limit, caller) => awaitSandbox.launched(record, limit, caller),
     setTtl: (call, id, ttlMs) => setSandboxTtl.set(call, id, ttlMs),
     retentionMs: pauseRetentionMs,
@@ -188,7 +186,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ...{ ...instances, destroySandbox, isFenced, settings, automaticPauses: pauses.automaticPauses },
     lastUses: sandboxActivity.lastUses(sandboxes),
   });
-  const canPause = () => pauses.support.byPolicy();
+  const canPause = (memory?: MemoryMode) => pauses.support.byPolicy(memory);
   const createSandbox = new CreateSandbox({
     sandboxes,
     projects,
@@ -213,7 +211,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     sandboxUse,
     awaitSandbox,
     onWake: (catchUp: CatchUp) => pauses.moves.onWake(catchUp),
-    onReady: (begin: (sandbox: SandboxRecord) => void) => launchSandbox.onReady(begin),
+    onMemoryLost: (end: OnMemoryLost) => pauses.diskMoves.onMemoryLost(end),
+    onReady: (begin: OnReady) => [launchSandbox, pauses.diskMoves].forEach((each) => each.onReady(begin)),
     executions,
     startedWork,
     createSandbox,
@@ -280,7 +279,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     },
     reconcile,
     async destroyAll(announce) {
-      const all = await sandboxes.listThat('holdsInstance');
+      const all = await sandboxes.listThat('keepsProject');
       for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);
       const ended = await Promise.allSettled(
         all.map((record) => destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup')),

@@ -3,15 +3,8 @@ import { SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
-import {
-  CreateSandboxBody,
-  LABEL_PATTERN,
-  PauseSandboxBody,
-  ResumeSandboxBody,
-  SANDBOX_STATUSES,
-  Sandbox,
-  SetTtlBody,
-} from '../sandbox.ts';
+import { PauseSandboxBody, ResumeSandboxBody } from '../pause-requests.ts';
+import { CreateSandboxBody, LABEL_PATTERN, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
 import { SandboxName } from '../sandbox-name.ts';
 import { GetOrCreateSandboxBody, UpdateSandboxBody } from '../sandbox-requests.ts';
 import { Text } from '../text.ts';
@@ -203,11 +196,12 @@ export const pauseSandbox = {
   tag: 'Sandboxes',
   summary: 'Pause a sandbox',
   description:
-    'When it answers, nothing in the sandbox executes, and its lifetime has stopped. Processes, variables and files are ' +
-    'kept in the memory of its host; a restart of the host ends the sandbox. A request that needs its processes or files ' +
-    'wakes it, unless its policy says otherwise (`pause.wake`). Pausing a paused sandbox returns it as it is; a `retainMs` then counts from this request. A sandbox that is ' +
+    'When it answers, nothing in the sandbox executes, and its lifetime has stopped. Files are kept, and by ' +
+    '`memory` also processes and variables. A request that needs its processes or files ' +
+    'wakes it, unless its policy says otherwise (`pause.wake`). Pausing a paused sandbox returns it as it is; a `retainMs` then counts from this request, and `drop` drops ' +
+    'its memory. Background commands then end (`killed`), and the next result of each context has `stateLost`. A sandbox that is ' +
     'being created is paused when it is ready. `conflict`: code runs or waited commands are in progress ' +
-    '(`details.running`), it belongs to a workspace run or a build, or its memory cannot be kept (`details.reason` is ' +
+    '(`details.running`), it belongs to a workspace run or a build, or what `memory` asks for cannot be kept (`details.reason` is ' +
     '`memory_unsupported`).',
   scope: 'sandbox:pause',
   idempotency: 'optional',

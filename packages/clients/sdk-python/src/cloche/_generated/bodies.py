@@ -22,6 +22,10 @@ class PausePolicy(TypedDict):
     """
     Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
     """
+    memory: NotRequired[Literal["keep", "prefer", "drop"]]
+    """
+    What pauses by themselves keep. `keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end. Not `drop` with `wake: traffic`. Default: `prefer`.
+    """
     wake: NotRequired[Literal["explicit", "requests", "traffic"]]
     """
     What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews. Default: `requests`.
@@ -142,6 +146,10 @@ class PausePolicyChange(TypedDict):
     """
     Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
     """
+    memory: NotRequired[Literal["keep", "prefer", "drop"]]
+    """
+    What pauses by themselves keep. `keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end. Not `drop` with `wake: traffic`.
+    """
     wake: NotRequired[Literal["explicit", "requests", "traffic"]]
     """
     What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews.
@@ -157,6 +165,10 @@ class PausePolicyChange(TypedDict):
 
 
 class PauseSandbox(TypedDict):
+    memory: NotRequired[Literal["keep", "prefer", "drop"]]
+    """
+    `keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end. The memory of a paused sandbox can be dropped later; lost memory does not come back. Default: `keep`.
+    """
     force: NotRequired[bool]
     """
     Whether code runs and waited commands in progress are ended first. Without it, they are a `conflict` with `details.running`.
@@ -168,6 +180,10 @@ class PauseSandbox(TypedDict):
 
 
 class ResumeSandbox(TypedDict):
+    memory: NotRequired[Literal["restore", "drop"]]
+    """
+    `restore`: what was kept goes on. `drop`: the sandbox is booted from its files, for example because what runs in it hangs. Changes nothing for one that is not paused. Default: `restore`.
+    """
     ttl_ms: NotRequired[int]
     """
     Lifetime in milliseconds, counted from the wake. Default: `pause.wakeTtlMs`. If the sandbox is not paused, an expiry that is later than the current one is set, which needs `sandbox:extend`; an earlier one changes nothing.
@@ -654,6 +670,7 @@ class CreateWebhook(TypedDict):
             "sandbox.updated",
             "sandbox.paused",
             "sandbox.resumed",
+            "sandbox.memory_lost",
             "sandbox.destroyed",
             "sandbox.failed",
             "artifact.created",
@@ -720,6 +737,7 @@ class UpdateWebhook(TypedDict):
                 "sandbox.updated",
                 "sandbox.paused",
                 "sandbox.resumed",
+                "sandbox.memory_lost",
                 "sandbox.destroyed",
                 "sandbox.failed",
                 "artifact.created",

@@ -66,9 +66,9 @@ class SandboxPausedDetails(TypedDict):
     """
     What wakes the sandbox beside `resume`, as in `pause.wake`.
     """
-    memory: Literal["kept"]
+    memory: Literal["kept", "lost"]
     """
-    `kept`: its processes and variables go on after the wake.
+    `kept`: its processes and variables go on after the wake. `lost`: files alone are kept.
     """
 
 

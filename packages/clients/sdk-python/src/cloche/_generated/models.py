@@ -19,6 +19,10 @@ class SandboxPause(Model):
     """
     Whether the sandbox is paused at `expiresAt`, whatever runs in it, in place of being destroyed.
     """
+    memory: Literal["keep", "prefer", "drop"]
+    """
+    What pauses by themselves keep. `keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end. Not `drop` with `wake: traffic`.
+    """
     wake: Literal["explicit", "requests", "traffic"]
     """
     What wakes it beside `resume`. `explicit`: nothing; an operation that needs it is refused with `sandbox_paused`. `requests`: an operation that needs its processes or files. `traffic`: also a request to one of its previews.
@@ -46,17 +50,21 @@ class SandboxPaused(Model):
     """
     When it was paused. ISO 8601, UTC.
     """
-    by: Literal["request", "idle", "expiry"]
+    by: Literal["request", "idle", "expiry", "host"]
     """
-    `request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended.
+    `request`: a client paused it. `idle`: nothing had used it for `pause.afterIdleMs`. `expiry`: its lifetime ended. `host`: its host had restarted.
     """
-    memory: Literal["kept"]
+    memory: Literal["kept", "lost"]
     """
-    `kept`: processes, variables, terminals and open files go on after the wake. A restart of the host loses them, and ends the sandbox.
+    `kept`: processes, variables, terminals and open files go on after the wake. `lost`: files alone are left; a wake boots the sandbox from them.
     """
-    place: Literal["memory"]
+    place: Literal["memory", "disk"]
     """
-    `memory`: it stands still in the memory of its host.
+    `memory`: it stands still in the memory of its host. `disk`: its files are kept on the disk of its host.
+    """
+    lost_reason: Literal["asked", "room", "host", "runtime", "upgrade"] | None = None
+    """
+    Why the memory is lost. `asked`: a client or the policy dropped it. `room`: the host had no room for it. `host`: the host had restarted. `runtime`: it could not be restored. `upgrade`: the host runs a later release.
     """
 
 
@@ -73,9 +81,13 @@ class SandboxResumed(Model):
     """
     `request`: a client resumed it. `operation`: a request needed its processes or files. `traffic`: a request to one of its previews.
     """
-    memory: Literal["kept"]
+    memory: Literal["kept", "lost"]
     """
-    `kept`: everything went on.
+    `kept`: everything went on. `lost`: it was booted from its files; contexts are there, without their variables.
+    """
+    lost_reason: Literal["asked", "room", "host", "runtime", "upgrade"] | None = None
+    """
+    Why the memory is lost. `asked`: a client or the policy dropped it. `room`: the host had no room for it. `host`: the host had restarted. `runtime`: it could not be restored. `upgrade`: the host runs a later release.
     """
 
 
@@ -2200,7 +2212,7 @@ TemplateBuildEvent: TypeAlias = TemplateBuildLogEvent | TemplateBuildCompleteEve
 
 class SandboxResourceEvent(Model):
     """
-    `sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
+    `sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
     """
 
     seq: int
@@ -2218,6 +2230,7 @@ class SandboxResourceEvent(Model):
         "sandbox.updated",
         "sandbox.paused",
         "sandbox.resumed",
+        "sandbox.memory_lost",
         "sandbox.destroyed",
         "sandbox.failed",
     ]

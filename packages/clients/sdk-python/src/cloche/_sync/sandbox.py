@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._core.failures import error_of
 from cloche._core.names import NULL
@@ -130,12 +130,20 @@ class Sandbox:
         """
         return self._take("setSandboxTtl", body={"ttl_ms": ttl_ms}, **call)
 
-    def pause(self, *, force: bool = False, retain_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
+    def pause(
+        self,
+        *,
+        memory: Literal["keep", "prefer", "drop"] | None = None,
+        force: bool = False,
+        retain_ms: int | None = None,
+        **call: Unpack[CallOptions],
+    ) -> Self:
         """
-        Pauses the sandbox: nothing in it executes until something needs it. Processes, variables and files are kept.
+        Pauses the sandbox: nothing in it executes until something needs it. Its files are kept.
 
-        `force` ends runs and waited commands in progress first. `retain_ms`: how long the pause may last; the sandbox
-        is then destroyed. Raises `ConflictError` while runs or waited commands are in progress.
+        `memory`: whether processes and variables are kept (`keep`, the default), kept while there is room (`prefer`),
+        or dropped. `force` ends runs and waited commands in progress first. `retain_ms`: how long the pause may last;
+        the sandbox is then destroyed. Raises `ConflictError` while runs or waited commands are in progress.
 
         >>> run = sandbox.run("kept = 41")
         >>> (sandbox.pause(retain_ms=86_400_000)).info.paused.memory
@@ -143,17 +151,27 @@ class Sandbox:
         >>> (sandbox.run("kept + 1")).text
         '42'
         """
-        body = {"force": force, **({} if retain_ms is None else {"retain_ms": retain_ms})}
+        given = {"memory": memory, "retain_ms": retain_ms}
+        body = {"force": force, **{key: value for key, value in given.items() if value is not None}}
         return self._take("pauseSandbox", body=body, **call)
 
-    def resume(self, *, ttl_ms: int | None = None, **call: Unpack[CallOptions]) -> Self:
+    def resume(
+        self,
+        *,
+        ttl_ms: int | None = None,
+        memory: Literal["restore", "drop"] | None = None,
+        **call: Unpack[CallOptions],
+    ) -> Self:
         """
         Resumes the sandbox. One that is not paused is left as it is, but for an expiry that `ttl_ms` moves later.
 
-        `ttl_ms`: lifetime from the wake; default: that of the creation. Raises `SandboxTtlExceededError`, and
+        `ttl_ms`: lifetime from the wake; default: that of the creation. `memory`: `drop` boots it from its files,
+        whatever is kept of its memory. Raises `SandboxTtlExceededError`, and
         `QuotaExceededError` or `UnavailableError`: it stays paused.
         """
-        return self._take("resumeSandbox", body={} if ttl_ms is None else {"ttl_ms": ttl_ms}, **call)
+        given = {"ttl_ms": ttl_ms, "memory": memory}
+        body = {key: value for key, value in given.items() if value is not None}
+        return self._take("resumeSandbox", body=body, **call)
 
     def kill(self, **call: Unpack[CallOptions]) -> Self:
         """Destroys the sandbox and its files at once. Idempotent."""

@@ -6,7 +6,7 @@ import { type ListPart, readPart } from '../../platform/db/list-part.ts';
 import type { CommandTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import { sandboxThat } from '../sandbox-status/status-facts.ts';
-import type { CommandEnding, CommandRecord } from './command.ts';
+import { type CommandEnding, type CommandRecord, KILLED, PAUSED_WITHOUT_MEMORY } from './command.ts';
 
 /** Stores command records. They outlive their sandboxes. */
 export interface CommandRepository {
@@ -32,6 +32,12 @@ export interface CommandRepository {
   releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
+  /** Records that the memory of a sandbox was dropped, which has killed all its commands. */
+  killOf(sandboxId: SandboxId, at: number, tx: Transaction): Promise<void>;
+  /**
+   * Records that a command which the pause of its sandbox has kept from its start runs from now on, in another generation.
+   */
+  beginAgain(record: CommandRecord, generation: number): Promise<void>;
   /** Notes a signal for a command of a paused sandbox. */
   putOff(record: CommandRecord, signal: Signal): Promise<void>;
   /** Returns the signals that were noted and not taken. */
@@ -144,6 +150,29 @@ export class SqlCommandRepository implements CommandRepository {
       .returningAll()
       .executeTakeFirst();
     return row ? toRecord(row) : ((await this.find(record.sandboxId, record.id)) ?? record);
+  }
+
+  async killOf(sandboxId: SandboxId, at: number, { db }: Transaction): Promise<void> {
+    const { status, exitCode, signal } = KILLED;
+    const duration = sql<number>`case when started_at < ${at} then ${at} - started_at else 0 end`;
+    const ending = { status, exit_code: exitCode, signal, failure_reason: PAUSED_WITHOUT_MEMORY };
+    await db
+      .updateTable('commands')
+      .set({ ...ending, finished_at: at, duration_ms: duration, pending_signal: null })
+      .where('sandbox_id', '=', sandboxId)
+      .where('status', '=', 'running')
+      .execute();
+  }
+
+  async beginAgain({ id, sandboxId }: CommandRecord, generation: number): Promise<void> {
+    const ending = { exit_code: null, signal: null, failure_reason: null, finished_at: null, duration_ms: null };
+    await this.#db
+      .updateTable('commands')
+      .set({ generation, status: 'running', ...ending })
+      .where('id', '=', id)
+      .where('sandbox_id', '=', sandboxId)
+      .where('generation', '<', generation)
+      .execute();
   }
 
   async putOff({ id }: CommandRecord, signal: Signal): Promise<void> {

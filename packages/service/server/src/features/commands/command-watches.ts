@@ -98,8 +98,11 @@ export class CommandWatches {
       }
       const now = await this.#deps.sandboxes.find(sandbox.id).catch(() => sandbox);
       if (!now || factsOf(now).isOver) return;
-      if (factsOf(now).needsWake) await this.#deps.awaitSandbox.awake(now, signal);
-      else await backOff.pause(signal);
+      const isAsleep = factsOf(now).needsWake;
+      const awake = isAsleep ? await this.#deps.awaitSandbox.awake(now, signal) : now;
+      // It has ended with the memory of the sandbox, as its record says.
+      if (awake.generation !== sandbox.generation) return;
+      if (!isAsleep) await backOff.pause(signal);
     }
   }
 

@@ -46,7 +46,9 @@ export function runningCommand(command: Omit<CommandRecord, 'status' | keyof typ
   return { ...command, status: 'running', ...NOT_ENDED };
 }
 
-const KILLED = { status: 'killed', exitCode: 137, signal: 'SIGKILL', failureReason: undefined } as const;
+/** Why a command has ended whose sandbox was paused with its files alone. */
+export const PAUSED_WITHOUT_MEMORY = 'The sandbox was paused, and its memory was dropped.';
+export const KILLED = { status: 'killed', exitCode: 137, signal: 'SIGKILL', failureReason: undefined } as const;
 
 /**
  * Returns how the command ended according to the agent; undefined while it runs. Times are bounded by the server's

@@ -110,12 +110,12 @@ export class CreateCommand {
 
   async #start(sandbox: SandboxRecord, record: CommandRecord, startIn: StartIn, signal: AbortSignal): Promise<Command> {
     const { commands, clock, commandWatches, startedWork } = this.#deps;
-    return this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
+    return this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit, now) => {
       const started = await startIn(agent, limit);
       startedWork.count(sandbox, 'commands');
       const ending = endingOf(record, started, clock.now());
       if (ending) return toCommand(await commands.finish(record, ending));
-      commandWatches.watch(sandbox, record);
+      commandWatches.watch(now, record);
       return toCommand(record);
     });
   }
@@ -167,12 +167,13 @@ export class CreateCommand {
     sandbox: SandboxRecord,
     record: CommandRecord,
     bounds: ActBounds,
-    act: (agent: AgentCommands, signal: AbortSignal) => Promise<T>,
+    act: (agent: AgentCommands, signal: AbortSignal, now: SandboxRecord) => Promise<T>,
   ): Promise<T> {
     const { sandboxUse, commands, log } = this.#deps;
-    return sandboxUse.act(sandbox, bounds, async (agent, _, signal) => {
+    return sandboxUse.act(sandbox, bounds, async (agent, now, signal) => {
+      if (now.generation !== sandbox.generation) await commands.beginAgain(record, now.generation);
       try {
-        return await act(agent.commands, signal);
+        return await act(agent.commands, signal, now);
       } catch (error) {
         if (!(error instanceof AgentError)) throw error;
         const own = ownError('command', error);

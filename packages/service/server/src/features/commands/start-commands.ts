@@ -85,7 +85,7 @@ export class StartCommands {
       .select('id')
       .where('start_command', 'is not', null)
       .where(sandboxThat('isReady'))
-      .where('ready_at', '<=', readyBefore)
+      .where(sql<boolean>`coalesce(session_started_at, ready_at) <= ${readyBefore}`)
       .where(sql<boolean>`not exists (${begun})`)
       .execute();
     for (const { id } of due) {

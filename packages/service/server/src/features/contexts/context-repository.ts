@@ -26,6 +26,8 @@ export interface ContextRepository {
   list(sandboxId: SandboxId, part: ListPart): Promise<ContextRecord[]>;
   /** Returns the contexts of a sandbox that were deleted at `since` or later. */
   listDeleted(sandboxId: SandboxId, since: number): Promise<ContextId[]>;
+  /** Records that the context runs in a generation. Returns false if it has run in it, or in a later one. */
+  enter(id: ContextId, generation: number): Promise<boolean>;
   /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
   /**
@@ -112,6 +114,16 @@ export class SqlContextRepository implements ContextRepository {
   async listDeleted(sandboxId: SandboxId, since: number): Promise<ContextId[]> {
     const rows = await this.#of(sandboxId).where('deleted_at', '>=', since).execute();
     return rows.map(({ id }) => id as ContextId);
+  }
+
+  async enter(id: ContextId, generation: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('code_contexts')
+      .set({ generation })
+      .where('id', '=', id)
+      .where('generation', '<', generation)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
   }
 
   async markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined> {

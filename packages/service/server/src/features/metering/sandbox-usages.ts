@@ -87,9 +87,16 @@ export class SandboxUsages {
     await this.#countNow(ended, { at, use, ends: true }, tx);
   }
 
-  /** Counts a sandbox up to a pause or a wake, in `tx`. Its state is the one before. */
-  async countUp(sandbox: EndedSandbox, at: number | undefined, tx: Transaction): Promise<void> {
-    await this.#countNow(sandbox, { at: at ?? this.#deps.clock.now(), use: undefined, ends: false }, tx);
+  /**
+   * Counts a sandbox up to a pause or a wake, in `tx`. Its state is the one before. `use`: that of its instance, if the pause
+   * has ended it.
+   */
+  async countUp(
+    sandbox: EndedSandbox,
+    { at, use }: { readonly at?: number | undefined; readonly use?: InstanceUse | undefined },
+    tx: Transaction,
+  ): Promise<void> {
+    await this.#countNow(sandbox, { at: at ?? this.#deps.clock.now(), use, ends: false }, tx);
   }
 
   async #countNow(

@@ -1,6 +1,13 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Database } from '../../platform/db/database.ts';
-import { type PauseState, type RecordState, sandboxThat, stateOf, statesThat } from '../sandbox-status/status-facts.ts';
+import {
+  type PauseState,
+  type RecordState,
+  STATUS_FACTS,
+  sandboxThat,
+  stateOf,
+  statesThat,
+} from '../sandbox-status/status-facts.ts';
 
 /**
  * Registers a gauge of live sandboxes. It counts them in the database on each reading, so it is right whichever server
@@ -32,12 +39,14 @@ export function registerLiveSandboxesGauge(registry: Registry, db: Database): vo
   });
 }
 
-const PAUSED = { status: 'idle', paused: 'memory' };
-const AS_STATUS: Partial<Record<RecordState, Record<string, string>>> = { paused: PAUSED };
+const AS_STATUS: Partial<Record<RecordState, Record<string, string>>> = {
+  paused: { status: 'idle', paused: 'memory' },
+  parked: { status: 'idle', paused: 'disk' },
+};
 
 /** Returns the labels of a state, the same object each time. A sandbox on its way into or out of a pause is `ready`. */
 function labelsOf(state: RecordState): Record<string, string> {
-  const status = state === 'pausing' || state === 'waking' ? 'ready' : state;
+  const status = STATUS_FACTS[state].isMoving ? 'ready' : state;
   AS_STATUS[status] ??= { status };
   return AS_STATUS[status];
 }

@@ -44,16 +44,16 @@ export class AutomaticPauses {
    */
   async whenIdle(ready: SandboxRecord, isStill: () => Promise<boolean>): Promise<void> {
     const { moves, clock } = this.#deps;
-    const { retainMs } = ready.pause;
+    const { retainMs, memory } = ready.pause;
     await this.#attempt(ready, () =>
-      moves.pause(UNAUDITED, ready, { by: 'idle', force: false, retainMs, idle: { at: clock.now(), isStill } }),
+      moves.pause(UNAUDITED, ready, { by: 'idle', memory, force: false, retainMs, idle: { at: clock.now(), isStill } }),
     );
   }
 
   /** Pauses a sandbox whose lifetime is over. Resolves with false if it cannot be paused, now or later. */
   async atExpiry(ready: SandboxRecord): Promise<boolean> {
-    const { retainMs } = ready.pause;
-    const pause = () => this.#deps.moves.pause(UNAUDITED, ready, { by: 'expiry', force: true, retainMs });
+    const { retainMs, memory } = ready.pause;
+    const pause = () => this.#deps.moves.pause(UNAUDITED, ready, { by: 'expiry', memory, force: true, retainMs });
     return !isImpossible(await this.#attempt(ready, pause));
   }
 

@@ -1,9 +1,10 @@
-import type { PauseCause } from '@cloche/contract';
+import type { MemoryMode, PauseCause } from '@cloche/contract';
 import { UNAUDITED } from '../../platform/call/call.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 
 export interface BeginMoveDeps {
   readonly sandboxes: SandboxRepository;
@@ -14,6 +15,7 @@ export interface BeginMoveDeps {
 /** Why a pause begins. `idleAt`: when the sandbox was found to be idle. */
 export interface PauseReason {
   readonly by: PauseCause;
+  readonly memory: MemoryMode;
   readonly idleAt?: number;
 }
 
@@ -26,18 +28,21 @@ export class BeginMove {
   }
 
   /** A pause at expiry has its place since the creation, so that no quota refuses it. @throws AppError */
-  async pause(ready: SandboxRecord, { by, idleAt }: PauseReason): Promise<SandboxRecord | undefined> {
+  async pause(ready: SandboxRecord, { by, memory, idleAt }: PauseReason): Promise<SandboxRecord | undefined> {
     const { sandboxes, quotas, servers } = this.#deps;
     const token = `${ready.id}-${ready.pauseEpoch + 1}`;
-    const change = { owner: servers.own, token, pausedBy: by };
-    if (by === 'expiry') return sandboxes.move(ready, 'beginPause', { ...change, due: {} });
+    const toDisk = memory === 'drop';
+    const move = toDisk ? 'beginPark' : 'beginPause';
+    const lost = toDisk ? ({ lostReason: 'asked' } as const) : {};
+    const change = { owner: servers.own, token, pausedBy: by, pausedMemory: memory, ...lost };
+    if (by === 'expiry') return sandboxes.move(ready, move, { ...change, due: {} });
     const due = idleAt === undefined ? {} : { due: { idleAt } };
     const pausedSandboxes = ready.pause.onExpiry ? 0 : 1;
     return quotas.admit(
       ready,
       async (tx, requireRoom) => {
-        await requireRoom({ pausedSandboxes, pausedMemoryMb: ready.resources.memoryMb });
-        return sandboxes.move(ready, 'beginPause', { ...change, ...due }, UNAUDITED, tx);
+        await requireRoom({ pausedSandboxes, pausedMemoryMb: toDisk ? 0 : ready.resources.memoryMb });
+        return sandboxes.move(ready, move, { ...change, ...due }, UNAUDITED, tx);
       },
       { announces: by === 'request' },
     );
@@ -49,7 +54,9 @@ export class BeginMove {
     const { cpu, memoryMb } = paused.resources;
     return quotas.admit(paused, async (tx, requireRoom) => {
       await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, wakesPerMinute: 1 });
-      return sandboxes.move(paused, 'beginWake', { owner: servers.own }, UNAUDITED, tx);
+      const owner = servers.own;
+      if (!factsOf(paused).hasLostMemory) return sandboxes.move(paused, 'beginWake', { owner }, UNAUDITED, tx);
+      return sandboxes.move(paused, 'beginBoot', { owner, generation: paused.generation + 1 }, UNAUDITED, tx);
     });
   }
 }

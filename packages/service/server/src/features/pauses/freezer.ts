@@ -3,9 +3,9 @@ import type { PauseCause } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { type AgentClient, AgentError, type Freezing, type Instance, type RuntimeDriver } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
-import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { memoryUnsupported } from './move-support.ts';
 
 /** Time for the agent to close its gate. One that does not answer is frozen all the same. */
 const GATE_MS = 2_000;
@@ -63,12 +63,12 @@ export class Freezer {
     await this.#freezing.freeze(instanceOf(sandbox), limit.signal);
   }
 
-  /** Thaws the instance and opens the gate of its agent, which it returns. Idempotent. */
+  /** Thaws the instance, if it can be frozen, and opens the gate of its agent, which it returns. Idempotent. */
   async thaw(sandbox: SandboxRecord): Promise<AgentClient> {
     const instance = instanceOf(sandbox);
     using limit = new Deadline(ANSWER_MS);
     try {
-      await this.#freezing.thaw(instance, limit.signal);
+      await this.#driver.freezing?.thaw(instance, limit.signal);
       const agent = await this.#connections.get(instance, limit.signal);
       const woken = { entropy: randomBytes(32).toString('base64'), now: this.#clock.now() };
       await agent.resume(tokenOf(sandbox), woken, limit.signal);
@@ -92,13 +92,6 @@ export class Freezer {
     if (!freezing) throw new AgentError('internal', 'the runtime cannot freeze instances');
     return freezing;
   }
-}
-
-/** Returns the error for a sandbox whose memory cannot be kept: its runtime or its agent has no freezing. */
-export function memoryUnsupported({ id }: SandboxRecord): AppError {
-  return new AppError('conflict', `The memory of the sandbox "${id}" cannot be kept here, so it cannot be paused.`, {
-    details: { reason: 'memory_unsupported' },
-  });
 }
 
 function instanceOf({ id, instance }: SandboxRecord): Instance {

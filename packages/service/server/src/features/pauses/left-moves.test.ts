@@ -6,7 +6,8 @@ import { AgentError, LaunchError } from '@cloche/runtime';
 import { freezingOf, isFrozen, openPauses, pause, pauseEvents, resume } from '../../../testing/pauses.ts';
 import type { SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { UNAUDITED } from '../../platform/call/call.ts';
-import type { MoveName, SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { MoveName } from '../sandbox-records/sandbox-pauses.ts';
 import type { MoveChange } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
 

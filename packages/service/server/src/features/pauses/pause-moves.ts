@@ -1,20 +1,19 @@
-import type { PauseCause, SandboxId, WakeCause } from '@cloche/contract';
+import type { LostReason, MemoryMode, PauseCause, SandboxId, WakeCause } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import { type AgentClient, AgentError, LaunchError } from '@cloche/runtime';
+import type { AgentClient } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { AuditLog } from '../../platform/audit-log/audit-log.ts';
-import { systemAudit } from '../../platform/audit-log/system-audit.ts';
-import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
-import { hostError, sandboxError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { BeginMove } from './begin-move.ts';
+import type { DiskMoves } from './disk-moves.ts';
 import type { Freezer } from './freezer.ts';
+import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 
 /** Time for the changes that were put off until the wake. */
@@ -26,6 +25,7 @@ export type CatchUp = (sandbox: SandboxRecord, agent: AgentClient, signal: Abort
 export interface PauseMovesDeps {
   readonly sandboxes: SandboxRepository;
   readonly freezer: Freezer;
+  readonly diskMoves: DiskMoves;
   readonly underWay: MovesUnderWay;
   readonly beginMove: BeginMove;
   readonly auditLog: Pick<AuditLog, 'append'>;
@@ -39,6 +39,7 @@ export interface PauseMovesDeps {
 
 export interface Pausing {
   readonly by: PauseCause;
+  readonly memory: MemoryMode;
   readonly force: boolean;
   readonly retainMs: number;
   /** For a pause by idleness: when the sandbox was found to be idle, and whether it still is. */
@@ -75,20 +76,31 @@ export class PauseMoves {
    * @throws AppError
    */
   async pause(call: Audited, ready: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
-    const { beginMove, underWay } = this.#deps;
-    const { by, idle } = pausing;
+    const { beginMove, diskMoves, underWay } = this.#deps;
+    const { by, memory, idle } = pausing;
     return underWay.perform(ready.id, async () => {
-      const begun = await beginMove.pause(ready, { by, ...(idle && { idleAt: idle.at }) });
-      return begun && this.#freeze(call, begun, pausing);
+      const begun = await beginMove.pause(ready, { by, memory, ...(idle && { idleAt: idle.at }) });
+      if (!begun) return undefined;
+      return memory === 'drop' ? diskMoves.park(call, begun, pausing) : this.#freeze(call, begun, pausing);
     });
   }
 
   /** Wakes a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError; it stays paused then */
   async wake(call: Audited, paused: SandboxRecord, waking: Waking): Promise<SandboxRecord | undefined> {
-    const { beginMove, underWay } = this.#deps;
+    const { beginMove, diskMoves, underWay } = this.#deps;
     return underWay.perform(paused.id, async () => {
       const begun = await beginMove.wake(paused);
-      return begun && this.#thaw(call, begun, waking);
+      if (!begun) return undefined;
+      return factsOf(begun).hasLostMemory ? diskMoves.boot(call, begun, waking) : this.#thaw(call, begun, waking);
+    });
+  }
+
+  /** Drops the memory of a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError */
+  async drop(paused: SandboxRecord, lostReason: LostReason): Promise<SandboxRecord | undefined> {
+    const { sandboxes, diskMoves, servers, underWay } = this.#deps;
+    return underWay.perform(paused.id, async () => {
+      const begun = await sandboxes.move(paused, 'beginDrop', { owner: servers.own, lostReason });
+      return begun && diskMoves.drop(begun);
     });
   }
 
@@ -97,14 +109,15 @@ export class PauseMoves {
    * on it. @throws AppError; it can be tried again
    */
   async settle(record: SandboxRecord): Promise<boolean> {
-    const { underWay, sandboxes, servers, log } = this.#deps;
+    const { underWay, sandboxes, diskMoves, servers, log } = this.#deps;
     if (!factsOf(record).isMoving || !(await underWay.isAbandoned(record))) return false;
     await underWay.perform(record.id, async () => {
       const own = await sandboxes.move(record, 'takeOver', { owner: servers.own });
       if (!own) return;
       log.info({ sandboxId: record.id, state: record.pauseState }, 'the pause or wake of another server is taken over');
       if (stateOf(own) === 'waking') await this.#thaw(UNAUDITED, own, { by: 'operation' });
-      else await this.#finishPause(own);
+      else if (stateOf(own) === 'pausing') await this.#finishPause(own);
+      else await diskMoves.settle(own);
     });
     return true;
   }
@@ -124,7 +137,7 @@ export class PauseMoves {
     try {
       if (!(await freezer.isFrozen(own))) return await this.#undo(own, 'cancelPause');
     } catch (error) {
-      throw this.#explained(own, error);
+      throw explainedMove(own, error);
     }
     const pausedAt = clock.now();
     const expiresAt = pausedAt + own.pause.retainMs;
@@ -132,7 +145,7 @@ export class PauseMoves {
       own,
       'finishPause',
       { pausedAt, expiresAt },
-      this.#audited(own, 'sandbox.paused', own.pausedBy),
+      moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy),
     );
   }
 
@@ -160,11 +173,11 @@ export class PauseMoves {
       await freezer.freeze(begun);
     } catch (error) {
       await this.#undo(begun, 'cancelPause');
-      throw this.#explained(begun, error);
+      throw explainedMove(begun, error);
     }
     const pausedAt = clock.now();
     const change = { pausedAt, expiresAt: pausedAt + retainMs };
-    const audited = by === 'request' ? call : this.#audited(begun, 'sandbox.paused', by);
+    const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
     try {
       const paused = await sandboxes.move(begun, 'finishPause', change, audited);
       if (!paused) await this.#align(begun.id);
@@ -180,7 +193,7 @@ export class PauseMoves {
     try {
       await this.#catchUp(begun, await freezer.thaw(begun));
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.pause.wakeTtlMs };
-      const audited = by === 'request' ? call : this.#audited(begun, 'sandbox.resumed');
+      const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');
       const awake = await sandboxes.move(begun, 'finishWake', { resumed }, audited);
       // The idle timeout counts from the wake.
       if (awake) executions.touch(begun.id);
@@ -190,7 +203,7 @@ export class PauseMoves {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
       await this.#undo(begun, 'cancelWake');
       checkOn(begun.id);
-      throw this.#explained(begun, error);
+      throw explainedMove(begun, error);
     }
   }
 
@@ -244,23 +257,4 @@ export class PauseMoves {
       alignedEpoch = record.pauseEpoch;
     }
   }
-
-  /** Returns what has the audit event of a move that no request asks for, if it is the first of a minute. */
-  #audited(begun: SandboxRecord, action: 'sandbox.paused' | 'sandbox.resumed', by?: PauseCause): Audited {
-    if (by === 'request') return UNAUDITED;
-    const { auditLog, clock } = this.#deps;
-    const lastAt = action === 'sandbox.paused' ? begun.pausedAt : begun.resumedAt;
-    return { audit: systemAudit(auditLog, { orgId: begun.orgId, action, at: clock.now(), lastAt }) };
-  }
-
-  #explained(sandbox: SandboxRecord, error: unknown): unknown {
-    if (error instanceof AppError) return error;
-    if (error instanceof LaunchError) return hostError(error);
-    return error instanceof AgentError ? sandboxError(error, sandbox) : error;
-  }
-}
-
-function stillRunning({ id }: SandboxRecord, running: number): AppError {
-  const message = `The sandbox "${id}" has ${running} code runs or waited commands in progress; wait for them, or pause with force.`;
-  return new AppError('conflict', message, { details: { running } });
 }

@@ -26,7 +26,13 @@ describe('a pause policy', () => {
     it(`a pause policy is shown with its defaults: ${JSON.stringify(given)}`, async () => {
       await using world = await openPauses();
       const id = await world.createReady(given);
-      const standard = { onExpiry: false, wake: 'requests', wakeTtlMs: HOUR_MS, retainMs: 30 * DAY_MS };
+      const standard = {
+        onExpiry: false,
+        memory: 'prefer',
+        wake: 'requests',
+        wakeTtlMs: HOUR_MS,
+        retainMs: 30 * DAY_MS,
+      };
       assert.deepEqual((await world.get(id)).pause, { ...standard, ...shown });
       assert.deepEqual((await pause(world, id)).pause, { ...standard, ...shown });
     });

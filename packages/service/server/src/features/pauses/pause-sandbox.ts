@@ -1,4 +1,4 @@
-import type { PauseSandboxBody, SandboxId } from '@cloche/contract';
+import type { MemoryMode, PauseSandboxBody, SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { invalidRequest } from '../../platform/base/app-error.ts';
@@ -8,8 +8,8 @@ import type { Database } from '../../platform/db/database.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
-import { stateOf } from '../sandbox-status/status-facts.ts';
-import { memoryUnsupported } from './freezer.ts';
+import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import { filesUnsupported, memoryUnsupported } from './move-support.ts';
 import { refuseNeverPaused } from './never-paused.ts';
 import type { PauseMoves } from './pause-moves.ts';
 import type { PauseSupport } from './pause-support.ts';
@@ -39,7 +39,7 @@ export class PauseSandbox {
   /** Idempotent by state. @throws AppError */
   async pause(call: Call, id: SandboxId, body: PauseSandboxBody): Promise<SandboxRecord> {
     const { access, moves, wakeSandbox, retentionMs } = this.#deps;
-    const { force = false, retainMs } = body;
+    const { memory = 'keep', force = false, retainMs } = body;
     if (retainMs !== undefined && retainMs > retentionMs) {
       throw invalidRequest({ path: 'body.retainMs', message: `must be <= ${retentionMs}` });
     }
@@ -48,16 +48,23 @@ export class PauseSandbox {
       const record = requireLive(await this.#launched(found, call.signal));
       switch (stateOf(record)) {
         case 'ready': {
-          await this.#requireSupport(record);
+          await this.#requireSupport(record, memory);
           const paused = await moves.pause(call, record, {
             by: 'request',
+            memory,
             force,
             retainMs: retainMs ?? record.pause.retainMs,
           });
           if (paused) return paused;
           break;
         }
-        case 'paused': {
+        case 'paused':
+        case 'parked': {
+          if (memory === 'drop' && !factsOf(record).hasLostMemory) {
+            await this.#requireSupport(record, memory);
+            await moves.drop(record, 'asked');
+            break;
+          }
           const kept = await this.#retain(record, body.retainMs);
           if (kept) return kept;
           break;
@@ -78,9 +85,10 @@ export class PauseSandbox {
     return this.#deps.sandboxes.move(paused, 'setRetention', { expiresAt: this.#deps.clock.now() + retainMs });
   }
 
-  async #requireSupport(record: SandboxRecord): Promise<void> {
+  async #requireSupport(record: SandboxRecord, memory: MemoryMode): Promise<void> {
     const { db, support } = this.#deps;
-    if (!(await support.onRequest())) throw memoryUnsupported(record);
+    if (memory === 'drop' && !(await support.ofFiles())) throw filesUnsupported(record);
+    if (memory !== 'drop' && !(await support.onRequest())) throw memoryUnsupported(record);
     await refuseNeverPaused(db, record);
   }
 }

@@ -61,7 +61,9 @@ export class WakeSandbox {
     if (!factsOf(seen).needsWake) return seen;
     const { id, pause } = seen;
     using _ = this.#wait(id);
-    if (!WAKES[pause.wake].includes(waking.by)) return requireAwake(await this.settled(id, signal));
+    // What served a preview has ended with the memory.
+    const isInVain = waking.by === 'traffic' && factsOf(seen).hasLostMemory;
+    if (isInVain || !WAKES[pause.wake].includes(waking.by)) return requireAwake(await this.settled(id, signal));
     return await orAbort(this.#wakes.get(id) ?? this.#begin(id, waking, call), signal);
   }
 

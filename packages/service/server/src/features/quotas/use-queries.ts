@@ -55,7 +55,7 @@ const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => 
   liveMemoryMb: (db, scope) => live(db, scope).select(sql<number>`sum(memory_mb)`.as('used')),
   pausedSandboxes: (db, scope) => live(db, scope, HAS_PAUSED_PLACE).select(COUNT),
   pausedMemoryMb: (db, scope) =>
-    live(db, scope, sandboxThat('countsPaused')).select(sql<number>`sum(memory_mb)`.as('used')),
+    live(db, scope, sandboxThat('countsPausedMemory')).select(sql<number>`sum(memory_mb)`.as('used')),
   sandboxesPerMinute: (db, scope) =>
     createdInMinute(db, scope)
       .groupBy(idIn('sandboxes', scope))

@@ -8,6 +8,7 @@ import { unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { Call } from '../../platform/call/call.ts';
+import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
 import type { StartedWork } from '../metering/started-work.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
@@ -41,6 +42,7 @@ export interface RunCodeDeps {
   readonly resolveRun: ResolveRun;
   readonly sandboxes: SandboxRepository;
   readonly awaitSandbox: AwaitSandbox;
+  readonly contexts: Pick<ContextRepository, 'enter'>;
   readonly openContexts: OpenContexts;
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
@@ -147,7 +149,9 @@ export class RunCode {
       const connected = this.#connect(run, limit);
       const agent = connected instanceof Promise ? await connected : connected;
       const followed = { run, runId, limit, result, emit };
-      await this.#deps.sandboxUse.throughGate(run.sandbox, limit.signal, () => this.#follow(agent, followed));
+      await this.#deps.sandboxUse.throughGate(run.sandbox, agent, limit.signal, (its, sandbox) =>
+        this.#follow(its, sandbox === run.sandbox ? followed : { ...followed, run: { ...run, sandbox } }),
+      );
     } catch (error) {
       const emitted = result.fail(await this.#explain(run, limit, error));
       if (emitted) await emit(emitted);
@@ -171,12 +175,19 @@ export class RunCode {
   async #follow(agent: AgentClient, followed: Followed): Promise<void> {
     try {
       await this.#takeEvents(agent, followed);
+      if (await this.#isFirstSinceLoss(followed.run)) followed.result.noteStateLost();
     } catch (error) {
       if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
       this.#deps.openContexts.forget(agent, followed.run.context.id);
       followed.result.noteStateLost();
       await this.#takeEvents(agent, followed);
     }
+  }
+
+  /** Returns whether this is the first result of the context since its sandbox has lost its memory. */
+  async #isFirstSinceLoss({ sandbox, context }: ResolvedRun): Promise<boolean> {
+    if (context.generation === sandbox.generation || sandbox.resumedAt === undefined) return false;
+    return await this.#deps.contexts.enter(context.id, sandbox.generation);
   }
 
   async #takeEvents(agent: AgentClient, { run, runId, limit, result, emit }: Followed): Promise<void> {

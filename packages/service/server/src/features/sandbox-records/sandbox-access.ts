@@ -44,9 +44,11 @@ export function requireAwake(record: SandboxRecord): SandboxRecord {
 }
 
 /** Returns the error for an operation that a paused sandbox refuses, or that its pause has ended. */
-export function sandboxPaused({ id, pause }: SandboxRecord): AppError {
+export function sandboxPaused(record: SandboxRecord): AppError {
+  const { id, pause } = record;
+  const memory = factsOf(record).hasLostMemory ? 'lost' : 'kept';
   return new AppError('sandbox_paused', `The sandbox "${id}" is paused; resume it first.`, {
-    details: { wake: pause.wake, memory: 'kept' },
+    details: { wake: pause.wake, memory },
   });
 }
 

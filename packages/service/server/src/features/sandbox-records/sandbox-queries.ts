@@ -5,7 +5,6 @@ import type { Database } from '../../platform/db/database.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import { type Fact, HOLDS_NAME, IS_NOT_ENDED, sandboxThat } from '../sandbox-status/status-facts.ts';
-import { PAUSED_STATES } from './sandbox.ts';
 import type { SandboxFilter } from './sandbox-repository.ts';
 
 type Row = Selectable<SandboxTable>;
@@ -51,7 +50,6 @@ export function listWithIdleTimeout(db: Database): Promise<Row[]> {
 }
 
 function isPaused(paused: boolean) {
-  const states = sql.join([...PAUSED_STATES]);
-  const is = sql<boolean>`(sandboxes.status = 'ready' and coalesce(sandboxes.pause_state, '') in (${states}))`;
+  const is = sandboxThat('isShownPaused');
   return paused ? is : sql<boolean>`not ${is}`;
 }

@@ -1,10 +1,21 @@
-import type { Metadata, OrgId, PauseCause, ProjectId, SandboxId, SandboxPause, WakeCause } from '@cloche/contract';
-import type { InstanceUse } from '@cloche/runtime';
+import type {
+  LostReason,
+  MemoryMode,
+  Metadata,
+  OrgId,
+  PauseCause,
+  ProjectId,
+  SandboxId,
+  SandboxPause,
+  WakeCause,
+} from '@cloche/contract';
+import type { Instance, InstanceUse } from '@cloche/runtime';
 import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import type { Fact, RecordStatus } from '../sandbox-status/status-facts.ts';
-import type { MoveName, SandboxRecord, TransitionName } from './sandbox.ts';
+import type { SandboxRecord, TransitionName } from './sandbox.ts';
+import type { MoveName } from './sandbox-pauses.ts';
 
 /** Fields that a transition may write besides the status. */
 export interface TransitionChange {
@@ -34,7 +45,24 @@ export interface MoveChange {
   readonly pausedAt?: number;
   /** End of the retention of the pause. */
   readonly expiresAt?: number;
-  readonly resumed?: { readonly at: number; readonly by: WakeCause; readonly ttlMs: number };
+  readonly resumed?: {
+    readonly at: number;
+    readonly by: WakeCause;
+    readonly ttlMs: number;
+    /** Why the memory is lost. */
+    readonly lostReason?: LostReason | undefined;
+  };
+  readonly pausedMemory?: MemoryMode;
+  readonly lostReason?: LostReason;
+  /** Null if the disk is not kept any more. */
+  readonly diskGeneration?: number | null;
+  /** The generation that is launched from now on; it has no instance yet. */
+  readonly generation?: number;
+  readonly instance?: Instance;
+  /** Not a field: usage of the instance that the move has ended. */
+  readonly use?: InstanceUse | undefined;
+  /** Not a field: what else changes in the transaction. */
+  readonly alongside?: (tx: Transaction) => Promise<void>;
   /**
    * Not a field: why the sandbox is paused by itself. The move has no effect if its `expiresAt` is another one, or, with
    * `idleAt`, if a server has used it since it was found to be idle at that time.

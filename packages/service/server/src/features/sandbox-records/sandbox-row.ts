@@ -1,6 +1,8 @@
 /** Conversion between records of sandboxes and rows of the database. */
 import type {
   DestroyedReason,
+  LostReason,
+  MemoryMode,
   OrgId,
   PauseCause,
   ProjectId,
@@ -75,11 +77,12 @@ export function toColumns(change: TransitionChange) {
   };
 }
 
-function toPauseColumns({ afterIdleMs, onExpiry, wake, wakeTtlMs, retainMs }: SandboxPause) {
+function toPauseColumns({ afterIdleMs, onExpiry, memory, wake, wakeTtlMs, retainMs }: SandboxPause) {
   return {
     wake_ttl_ms: wakeTtlMs,
     pause_after_idle_ms: afterIdleMs ?? null,
     pause_on_expiry: onExpiry ? 1 : 0,
+    pause_memory: memory,
     pause_wake: wake,
     pause_retain_ms: retainMs,
   };
@@ -102,11 +105,17 @@ export function toMoveColumns(change: MoveChange) {
     ...(change.pausedBy === undefined ? {} : { paused_by: change.pausedBy }),
     ...(change.pausedAt === undefined ? {} : { paused_at: change.pausedAt }),
     ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),
+    ...(change.pausedMemory === undefined ? {} : { paused_memory: change.pausedMemory }),
+    ...(change.lostReason === undefined ? {} : { lost_reason: change.lostReason }),
+    ...(change.diskGeneration === undefined ? {} : { disk_generation: change.diskGeneration }),
+    ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
+    ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
     ...(change.resumed === undefined
       ? {}
       : {
           resumed_at: change.resumed.at,
           resumed_by: change.resumed.by,
+          resumed_lost_reason: change.resumed.lostReason ?? null,
           session_started_at: change.resumed.at,
           last_active_at: change.resumed.at,
           ttl_ms: change.resumed.ttlMs,
@@ -161,9 +170,14 @@ export function toRecord(row: Selectable<SandboxTable>, pauseRetentionMs: number
     resumedAt: row.resumed_at ?? undefined,
     resumedBy: (row.resumed_by as WakeCause | null) ?? undefined,
     sessionStartedAt: row.session_started_at ?? undefined,
+    pausedMemory: (row.paused_memory as MemoryMode | null) ?? 'keep',
+    lostReason: (row.lost_reason as LostReason | null) ?? undefined,
+    resumedLostReason: (row.resumed_lost_reason as LostReason | null) ?? undefined,
+    diskGeneration: row.disk_generation ?? undefined,
     pause: {
       ...(row.pause_after_idle_ms === null ? {} : { afterIdleMs: row.pause_after_idle_ms }),
       onExpiry: row.pause_on_expiry === 1,
+      memory: (row.pause_memory as MemoryMode | null) ?? 'prefer',
       wake: (row.pause_wake as WakeMode | null) ?? 'requests',
       wakeTtlMs: row.wake_ttl_ms ?? row.ttl_ms,
       retainMs: Math.min(row.pause_retain_ms ?? pauseRetentionMs, pauseRetentionMs),

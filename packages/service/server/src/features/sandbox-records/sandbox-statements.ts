@@ -7,7 +7,8 @@ import { locksRows } from '../../platform/db/row-locks.ts';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { RecordStatus } from '../sandbox-status/status-facts.ts';
 import { IN_USE, LAST_USED_AT } from './activity-rows.ts';
-import { type MoveName, moveOf, type TransitionName, transitionOf } from './sandbox.ts';
+import { type TransitionName, transitionOf } from './sandbox.ts';
+import { type MoveName, moveOf } from './sandbox-pauses.ts';
 import type { NewSandboxRow } from './sandbox-row.ts';
 
 export type Values = Record<string, string | number | null>;

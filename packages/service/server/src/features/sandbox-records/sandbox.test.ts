@@ -8,9 +8,18 @@ import {
   type RecordStatus,
   STATUS_FACTS,
 } from '../sandbox-status/status-facts.ts';
-import { allows, isSettled, MOVES, type MoveName, moveOf, TRANSITIONS, type TransitionName } from './sandbox.ts';
+import { allows, isSettled, TRANSITIONS, type TransitionName } from './sandbox.ts';
+import { MOVES, type MoveName, moveOf } from './sandbox-pauses.ts';
 
-const PAUSE_STATES: readonly RecordState[] = ['pausing', 'paused', 'waking'];
+const PAUSE_STATES: readonly RecordState[] = [
+  'pausing',
+  'paused',
+  'waking',
+  'parking',
+  'dropping',
+  'parked',
+  'booting',
+];
 const STATES = Object.keys(STATUS_FACTS) as RecordState[];
 const RECORD_STATUSES = STATES.filter((state): state is RecordStatus => !PAUSE_STATES.includes(state));
 
@@ -37,14 +46,15 @@ describe('the facts of the statuses', () => {
 
   it('the facts of the statuses do not contradict each other', () => {
     none(({ acceptsWork, refusal }) => acceptsWork !== (refusal === undefined));
-    none(({ acceptsWork, holdsInstance }) => acceptsWork && !holdsInstance);
+    none(({ acceptsWork, holdsInstance, hasLostMemory }) => acceptsWork && !holdsInstance && !hasLostMemory);
     none(
       ({ isPending, isReady, needsWake, isOver }) =>
         Number(isPending) + Number(isReady) + Number(needsWake) + Number(isOver) !== 1,
     );
     none(({ isEnded, isOver, holdsInstance, countsLive }) => isEnded && (!isOver || holdsInstance || countsLive));
     none(({ onIdle, isReady }) => onIdle === 'destroy' && !isReady);
-    none(({ isLaunched, isReady, needsWake }) => isLaunched !== (isReady || needsWake));
+    none(({ isLaunched, isReady, needsWake }) => isLaunched && !isReady && !needsWake);
+    none(({ isLaunched, hasLostMemory }) => isLaunched && hasLostMemory);
     none(({ isMoving, metersOnlyDisk, needsWake }) => (isMoving || metersOnlyDisk) && !needsWake);
     none(({ countsLive, countsPaused, keepsProject }) => keepsProject !== (countsLive || countsPaused));
   });
@@ -84,11 +94,24 @@ describe('the transitions of a sandbox', () => {
       moveOf(name).from.map((from) => `${from} -${name}-> ${moveOf(name).to ?? from}`),
     );
     assert.deepEqual(table.sort(), [
+      'booting -cancelBoot-> parked',
+      'booting -finishBoot-> ready',
+      'booting -takeOver-> booting',
+      'dropping -cancelDrop-> paused',
+      'dropping -finishDrop-> parked',
+      'dropping -takeOver-> dropping',
+      'parked -beginBoot-> booting',
+      'parked -setRetention-> parked',
+      'parking -cancelPark-> ready',
+      'parking -finishPark-> parked',
+      'parking -takeOver-> parking',
+      'paused -beginDrop-> dropping',
       'paused -beginWake-> waking',
       'paused -setRetention-> paused',
       'pausing -cancelPause-> ready',
       'pausing -finishPause-> paused',
       'pausing -takeOver-> pausing',
+      'ready -beginPark-> parking',
       'ready -beginPause-> pausing',
       'waking -cancelWake-> paused',
       'waking -finishWake-> ready',

@@ -2,6 +2,8 @@
 import {
   type DestroyedReason,
   type EventType,
+  type LostReason,
+  type MemoryMode,
   type Metadata,
   type NetworkPolicy,
   type OrgId,
@@ -21,13 +23,8 @@ import {
 } from '@cloche/contract';
 import type { Instance, LaunchSpec } from '@cloche/runtime';
 import { timestamp } from '../../platform/base/clock.ts';
-import {
-  factsOf,
-  type PauseState,
-  type RecordState,
-  type RecordStatus,
-  stateOf,
-} from '../sandbox-status/status-facts.ts';
+import { factsOf, type PauseState, type RecordStatus } from '../sandbox-status/status-facts.ts';
+import { pauseOf } from './sandbox-pauses.ts';
 
 export type ResolvedResources = Required<Resources>;
 
@@ -91,25 +88,20 @@ export interface SandboxRecord {
   readonly pausedBy: PauseCause | undefined;
   readonly resumedAt: number | undefined;
   readonly resumedBy: WakeCause | undefined;
+  /** Whether the pause keeps the memory; the files alone are kept in states that have lost it. */
+  readonly pausedMemory: MemoryMode;
+  /** Why the memory is dropped, or was. */
+  readonly lostReason: LostReason | undefined;
+  /** Why the last wake had lost its memory; undefined if it had not. */
+  readonly resumedLostReason: LostReason | undefined;
+  /** Generation by whose name its disk is kept; undefined if no disk is known to be. */
+  readonly diskGeneration: number | undefined;
   /** Undefined before the first wake. */
   readonly sessionStartedAt: number | undefined;
   readonly pause: SandboxPause;
   /** The command that the sandbox begins with. */
   readonly startCommand: StartCommand | undefined;
 }
-
-/** The fields of a sandbox that was never paused. */
-export const NEVER_PAUSED = {
-  pauseState: undefined,
-  pauseEpoch: 0,
-  pauseOwner: undefined,
-  pauseToken: undefined,
-  pausedAt: undefined,
-  pausedBy: undefined,
-  resumedAt: undefined,
-  resumedBy: undefined,
-  sessionStartedAt: undefined,
-} as const;
 
 interface Transition {
   readonly from: readonly RecordStatus[];
@@ -146,41 +138,6 @@ export function transitionOf(name: TransitionName): Transition {
 
 export function allows(transition: TransitionName, from: RecordStatus): boolean {
   return transitionOf(transition).from.includes(from);
-}
-
-interface Move {
-  readonly from: readonly RecordState[];
-  /** Undefined for a move that keeps the state. */
-  readonly to?: PauseState | 'ready';
-  readonly event?: 'sandbox.paused' | 'sandbox.resumed';
-}
-
-/**
- * All moves into and out of a pause, which keep the status `ready`. Each is a compare-and-set on the id, generation,
- * status and `pauseEpoch` that were read.
- */
-export const MOVES = {
-  /** A server is about to freeze the instance. */
-  beginPause: { from: ['ready'], to: 'pausing' },
-  /** The instance is frozen. */
-  finishPause: { from: ['pausing'], to: 'paused', event: 'sandbox.paused' },
-  /** The pause was given up. */
-  cancelPause: { from: ['pausing'], to: 'ready' },
-  /** A server is about to thaw the instance. */
-  beginWake: { from: ['paused'], to: 'waking' },
-  /** The agent answers again. */
-  finishWake: { from: ['waking'], to: 'ready', event: 'sandbox.resumed' },
-  /** The wake failed. */
-  cancelWake: { from: ['waking'], to: 'paused' },
-  /** Another server finishes what the owner has left. */
-  takeOver: { from: ['pausing', 'waking'] },
-  /** The end of the retention is set anew. */
-  setRetention: { from: ['paused'] },
-} as const satisfies Record<string, Move>;
-export type MoveName = keyof typeof MOVES;
-
-export function moveOf(name: MoveName): Move {
-  return MOVES[name];
 }
 
 /** Activity of a sandbox's executions, known without a database query. */
@@ -265,23 +222,5 @@ export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
     ...(record.destroyedAt === undefined ? {} : { destroyedAt: timestamp(record.destroyedAt) }),
     ...(record.destroyedReason === undefined ? {} : { destroyedReason: record.destroyedReason }),
     ...(record.failureReason === undefined ? {} : { failureReason: record.failureReason }),
-  };
-}
-
-/** The states in which clients see `paused`: from the freeze until the agent answers again. */
-export const PAUSED_STATES: readonly RecordState[] = ['paused', 'waking'];
-
-/** Returns what clients see of the pause. */
-function pauseOf(record: SandboxRecord): Pick<Sandbox, 'paused' | 'resumed' | 'sessionStartedAt'> {
-  const { pausedAt, pausedBy = 'request', resumedAt, resumedBy, sessionStartedAt, createdAt } = record;
-  const isPaused = PAUSED_STATES.includes(stateOf(record));
-  return {
-    ...(isPaused && pausedAt !== undefined
-      ? { paused: { at: timestamp(pausedAt), by: pausedBy, memory: 'kept', place: 'memory' } as const }
-      : {}),
-    ...(resumedAt === undefined
-      ? {}
-      : { resumed: { at: timestamp(resumedAt), by: resumedBy ?? 'operation', memory: 'kept' } as const }),
-    sessionStartedAt: timestamp(sessionStartedAt ?? createdAt),
   };
 }

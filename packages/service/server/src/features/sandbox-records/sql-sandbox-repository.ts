@@ -14,16 +14,8 @@ import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import type { SandboxUsages } from '../metering/sandbox-usages.ts';
 import { type Fact, factsOf, sandboxThat, stateOf } from '../sandbox-status/status-facts.ts';
-import {
-  type Activity,
-  allows,
-  type MoveName,
-  moveOf,
-  type SandboxRecord,
-  type TransitionName,
-  toSandbox,
-  transitionOf,
-} from './sandbox.ts';
+import { type Activity, allows, type SandboxRecord, type TransitionName, toSandbox, transitionOf } from './sandbox.ts';
+import { type MoveName, moveOf } from './sandbox-pauses.ts';
 import * as queries from './sandbox-queries.ts';
 import type {
   InsertResult,
@@ -192,8 +184,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     const writeAndCount = async (tx: Transaction) => {
       const [row] = (await write({ ...columns, ...seenOf(current), ...judged }, tx)).rows;
       const record = row && this.#toRecord(row);
-      const isSame = record && factsOf(record).metersOnlyDisk === factsOf(current).metersOnlyDisk;
-      if (record && !isSame) await this.#deps.usages.countUp(current, change.pausedAt, tx);
+      if (!record) return undefined;
+      const isSame = factsOf(record).metersOnlyDisk === factsOf(current).metersOnlyDisk;
+      if (!isSame || change.use) await this.#deps.usages.countUp(current, { at: change.pausedAt, use: change.use }, tx);
+      await change.alongside?.(tx);
       return record;
     };
     return this.#changed(call, event, writeAndCount, joined);

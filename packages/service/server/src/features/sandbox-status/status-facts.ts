@@ -5,8 +5,13 @@ import { type RawBuilder, sql } from 'kysely';
 /** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 
-/** Stored beside the status `ready` while the sandbox is paused, or on its way into or out of a pause. */
-export type PauseState = 'pausing' | 'paused' | 'waking';
+const PAUSE_STATES = ['pausing', 'paused', 'waking', 'parking', 'dropping', 'parked', 'booting'] as const;
+/**
+ * Stored beside the status `ready` while the sandbox is paused, or on its way into or out of a pause. `paused`: its memory
+ * is kept, from `pausing` until `waking`. `parked`: its files alone are, from `parking`, or `dropping` of the memory of a
+ * paused one, until `booting`.
+ */
+export type PauseState = (typeof PAUSE_STATES)[number];
 
 export type RecordState = RecordStatus | PauseState;
 
@@ -21,11 +26,15 @@ export interface StatusFacts {
   readonly isMoving: boolean;
   /** Whether it is on its way out of a pause. */
   readonly isWaking: boolean;
+  /** Whether clients see it as paused. */
+  readonly isShownPaused: boolean;
+  /** Whether its files alone are left. */
+  readonly hasLostMemory: boolean;
   /** Whether its instance was launched, and nothing has begun to end it. */
   readonly isLaunched: boolean;
   /** Whether it accepts runs, commands and files, now or once it is ready. It ends at `expiresAt`. */
   readonly acceptsWork: boolean;
-  /** Whether it has, or may have, an instance on a host. */
+  /** Whether it has, or may have, an instance on a host that belongs to it. */
   readonly holdsInstance: boolean;
   /** Whether it keeps its project and its template version. */
   readonly keepsProject: boolean;
@@ -33,6 +42,8 @@ export interface StatusFacts {
   readonly countsLive: boolean;
   /** Whether it counts against the limits of paused sandboxes. */
   readonly countsPaused: boolean;
+  /** Whether it counts against the limits of their memory. */
+  readonly countsPausedMemory: boolean;
   /** Whether the usage of its resources is metered. */
   readonly isMetered: boolean;
   /** Whether only its disk is metered. */
@@ -54,19 +65,26 @@ export interface StatusFacts {
   readonly refusal: 'sandbox_destroyed' | 'sandbox_failed' | undefined;
 }
 
-const LAUNCHING = {
-  isPending: true,
+const NOT_PAUSED = {
   needsWake: false,
   isMoving: false,
   isWaking: false,
+  isShownPaused: false,
+  hasLostMemory: false,
+  countsPaused: false,
+  countsPausedMemory: false,
+  metersOnlyDisk: false,
+} as const;
+
+const LAUNCHING = {
+  ...NOT_PAUSED,
+  isPending: true,
   isLaunched: false,
   acceptsWork: true,
   holdsInstance: true,
   keepsProject: true,
   countsLive: true,
-  countsPaused: false,
   isMetered: false,
-  metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
   whenPausedAtExpiry: 'waits',
@@ -74,19 +92,15 @@ const LAUNCHING = {
 } as const;
 
 const READY = {
+  ...NOT_PAUSED,
   ...SANDBOX_STATUS_FACTS.ready,
   isPending: false,
-  needsWake: false,
-  isMoving: false,
-  isWaking: false,
   isLaunched: true,
   acceptsWork: true,
   holdsInstance: true,
   keepsProject: true,
   countsLive: true,
-  countsPaused: false,
   isMetered: true,
-  metersOnlyDisk: false,
   onIdle: 'destroy',
   onExpiry: 'ttl_expired',
   whenPausedAtExpiry: 'pauses',
@@ -104,19 +118,19 @@ const BETWEEN = {
   whenPausedAtExpiry: 'ends',
 } as const;
 
+const COUNTS_PAUSED = { countsPaused: true, countsPausedMemory: true } as const;
+
+const PAUSED = { ...BETWEEN, isShownPaused: true, countsLive: false, metersOnlyDisk: true } as const;
+
 const ENDED = {
+  ...NOT_PAUSED,
   isPending: false,
-  needsWake: false,
-  isMoving: false,
-  isWaking: false,
   isLaunched: false,
   acceptsWork: false,
   holdsInstance: false,
   keepsProject: false,
   countsLive: false,
-  countsPaused: false,
   isMetered: false,
-  metersOnlyDisk: false,
   onIdle: 'nothing',
   onExpiry: 'ttl_expired',
   whenPausedAtExpiry: 'ends',
@@ -126,23 +140,33 @@ export const STATUS_FACTS: Readonly<Record<RecordState, StatusFacts>> = {
   creating: { ...SANDBOX_STATUS_FACTS.creating, ...LAUNCHING },
   starting: { ...SANDBOX_STATUS_FACTS.starting, ...LAUNCHING },
   ready: READY,
-  pausing: { ...BETWEEN, countsPaused: true, onExpiry: 'ttl_expired', whenPausedAtExpiry: 'settles' },
-  paused: { ...BETWEEN, isMoving: false, countsLive: false, countsPaused: true, metersOnlyDisk: true },
-  waking: { ...BETWEEN, isWaking: true },
+  pausing: { ...BETWEEN, ...COUNTS_PAUSED, onExpiry: 'ttl_expired', whenPausedAtExpiry: 'settles' },
+  paused: { ...PAUSED, ...COUNTS_PAUSED, isMoving: false },
+  waking: { ...BETWEEN, isWaking: true, isShownPaused: true },
+  parking: {
+    ...{ ...BETWEEN, countsPaused: true, isLaunched: false },
+    ...{ onExpiry: 'ttl_expired', whenPausedAtExpiry: 'settles' },
+  },
+  dropping: { ...PAUSED, ...COUNTS_PAUSED, isLaunched: false },
+  parked: {
+    ...PAUSED,
+    isMoving: false,
+    hasLostMemory: true,
+    countsPaused: true,
+    isLaunched: false,
+    holdsInstance: false,
+  },
+  booting: { ...BETWEEN, isWaking: true, isShownPaused: true, hasLostMemory: true, isLaunched: false },
   expiring: {
     ...SANDBOX_STATUS_FACTS.expiring,
+    ...NOT_PAUSED,
     isPending: false,
-    needsWake: false,
-    isMoving: false,
-    isWaking: false,
     isLaunched: false,
     acceptsWork: false,
     holdsInstance: true,
     keepsProject: true,
     countsLive: true,
-    countsPaused: false,
     isMetered: true,
-    metersOnlyDisk: false,
     onIdle: 'nothing',
     onExpiry: 'ttl_expired',
     whenPausedAtExpiry: 'ends',
@@ -180,13 +204,15 @@ export function statesThat(fact: Fact): readonly RecordState[] {
   return (Object.keys(STATUS_FACTS) as RecordState[]).filter((state) => STATUS_FACTS[state][fact]);
 }
 
-const PAUSE_STATES: readonly string[] = ['pausing', 'paused', 'waking'] satisfies PauseState[];
+function isPauseState(state: RecordState): boolean {
+  return (PAUSE_STATES as readonly string[]).includes(state);
+}
 
 /** Returns the condition on rows of the table `sandboxes` that the fact is true. */
 export function sandboxThat(fact: Fact): RawBuilder<boolean> {
   const states = statesThat(fact);
-  const paused = states.filter((state) => PAUSE_STATES.includes(state));
-  const statuses = states.filter((state) => !PAUSE_STATES.includes(state));
+  const paused = states.filter(isPauseState);
+  const statuses = states.filter((state) => !isPauseState(state));
   const isReadyToo = statuses.includes('ready');
   if (paused.length > 0 && !isReadyToo) statuses.push('ready');
   const isIn = sql<boolean>`sandboxes.status in (${sql.join(statuses)})`;

@@ -52,7 +52,7 @@ export class ReachPort {
   /** Wakes a paused sandbox, if its policy says so. */
   async #awake(found: SandboxRecord, signal: AbortSignal): Promise<SandboxRecord> {
     if (!factsOf(found).needsWake) return found;
-    if (found.pause.wake !== 'traffic') throw paused();
+    if (found.pause.wake !== 'traffic' || factsOf(found).hasLostMemory) throw paused();
     const { sandboxUse, wakeTimeoutMs } = this.#deps;
     using limit = new Deadline(wakeTimeoutMs, signal);
     try {

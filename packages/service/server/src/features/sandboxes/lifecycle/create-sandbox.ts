@@ -6,8 +6,9 @@ import type { IdSource } from '../../../platform/base/id-source.ts';
 import type { Call } from '../../../platform/call/call.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
 import type { Quotas, RequireRoom } from '../../quotas/quotas.ts';
-import { NEVER_PAUSED, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { nameTaken } from '../../sandbox-records/sandbox-access.ts';
+import { NEVER_PAUSED } from '../../sandbox-records/sandbox-pauses.ts';
 import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { planSecrets } from '../../secrets/sandbox-secrets.ts';
@@ -16,7 +17,7 @@ import type { FindTemplates } from '../../template-catalogue/custom/find-templat
 import type { ResolvedVersion } from '../../template-catalogue/template-catalogue.ts';
 import { checkCreation, resourcesOfVersion } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
-import { planPause } from './plan-pause.ts';
+import { type CanPause, planPause } from './plan-pause.ts';
 
 export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -29,7 +30,7 @@ export interface CreateSandboxDeps {
   readonly ids: IdSource;
   readonly settings: SandboxSettings;
   /** Whether sandboxes can be paused here, by every server that is alive. */
-  readonly canPause: () => Promise<boolean>;
+  readonly canPause: CanPause;
 }
 
 export interface SandboxCreation {

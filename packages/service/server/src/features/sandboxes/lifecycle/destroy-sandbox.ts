@@ -18,6 +18,8 @@ export interface DestroySandboxDeps {
   readonly executions: Executions;
   readonly launchSandbox: LaunchSandbox;
   readonly usages: SandboxUsages;
+  /** Removes the disks that are kept of a sandbox. Idempotent. */
+  readonly removeDisks: (record: SandboxRecord) => Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -69,6 +71,17 @@ export class DestroySandbox {
     } catch (error) {
       log.warn({ err: error, sandboxId: record.id }, 'a failed instance could not be stopped yet');
     }
+    await this.#removeDisks(failed);
+  }
+
+  /** Removes the disks of a sandbox that has ended. What fails is left to the sweep of kept disks. */
+  async #removeDisks(ended: SandboxRecord): Promise<void> {
+    const { removeDisks, log } = this.#deps;
+    // Only a pause names a disk.
+    if (ended.pauseEpoch === 0) return;
+    await removeDisks(ended).catch((error) => {
+      log.warn({ err: error, sandboxId: ended.id }, 'the disk of a sandbox that has ended could not be removed yet');
+    });
   }
 
   #finish(expiring: SandboxRecord): Promise<SandboxRecord> {
@@ -102,6 +115,7 @@ export class DestroySandbox {
     });
     // Another server has recorded the end meanwhile. It did not get the use, which the host reports once.
     if (!destroyed && use) await this.#deps.usages.end(expiring, use);
+    await this.#removeDisks(expiring);
     return destroyed ?? (await sandboxes.find(expiring.id)) ?? expiring;
   }
 }

@@ -1,5 +1,5 @@
 /** The pause policies that clients ask for. */
-import type { CreateSandboxBody, Issue, PausePolicyChange, SandboxPause } from '@cloche/contract';
+import type { CreateSandboxBody, Issue, MemoryMode, PausePolicyChange, SandboxPause } from '@cloche/contract';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
@@ -12,6 +12,9 @@ export interface PlannedPause {
   /** Whether it is paused at its expiry if the body does not say, and memory can be kept. */
   readonly isFoundByName?: boolean;
 }
+
+/** Says whether sandboxes can be paused by themselves, keeping what a policy asks for. Default: as without one. */
+export type CanPause = (memory?: MemoryMode) => Promise<boolean>;
 
 /** Adds the problems of the policy to `issues`. */
 export function checkPause(
@@ -27,6 +30,7 @@ export function checkPause(
     });
   }
   if (retainMs > pauseRetentionMs) issues.push(tooLong(pauseRetentionMs));
+  if (cannotWake(pause ?? {})) issues.push(CANNOT_WAKE);
 }
 
 /**
@@ -46,7 +50,18 @@ export function changedPause(
   if ((change.retainMs ?? 0) > pauseRetentionMs) throw invalidRequest(tooLong(pauseRetentionMs));
   const { afterIdleMs: earlier, ...others } = pause;
   const afterIdleMs = given === undefined ? earlier : given;
-  return { ...(typeof afterIdleMs === 'number' && { afterIdleMs }), ...others, ...change };
+  const changed = { ...(typeof afterIdleMs === 'number' && { afterIdleMs }), ...others, ...change };
+  if (cannotWake(changed)) throw invalidRequest(CANNOT_WAKE);
+  return changed;
+}
+
+const CANNOT_WAKE: Issue = {
+  path: 'body.pause.memory',
+  message: 'cannot be `drop` with `wake: traffic`: a request to a preview wakes no sandbox whose memory is lost',
+};
+
+function cannotWake({ memory, wake }: Partial<Pick<SandboxPause, 'memory' | 'wake'>>): boolean {
+  return memory === 'drop' && wake === 'traffic';
 }
 
 function tooLong(mostMs: number): Issue {
@@ -55,10 +70,10 @@ function tooLong(mostMs: number): Issue {
 
 /** @throws AppError `conflict` if the policy asks for pauses that cannot be made */
 export async function requirePauses(
-  { afterIdleMs, onExpiry }: Partial<SandboxPause>,
-  canPause: () => Promise<boolean>,
+  { afterIdleMs, onExpiry, memory }: Partial<SandboxPause>,
+  canPause: CanPause,
 ): Promise<void> {
-  if ((afterIdleMs === undefined && !onExpiry) || (await canPause())) return;
+  if ((afterIdleMs === undefined && !onExpiry) || (await canPause(memory))) return;
   const field = onExpiry ? 'onExpiry' : 'afterIdleMs';
   const message = `The memory of a sandbox cannot be kept here, so it cannot be paused; leave body.pause.${field} out.`;
   throw new AppError('conflict', message, { details: { reason: 'memory_unsupported' } });
@@ -73,16 +88,17 @@ export async function requirePauses(
 export async function planPause(
   { body, ttlMs, isClients, isFoundByName = false }: PlannedPause,
   { pauseRetentionMs, pauseAfterIdleMs }: SandboxSettings,
-  canPause: () => Promise<boolean>,
+  canPause: CanPause,
 ): Promise<SandboxPause> {
+  const { memory = 'prefer' } = body.pause ?? {};
   const {
     afterIdleMs,
-    onExpiry = isFoundByName && (await canPause()),
+    onExpiry = isFoundByName && (await canPause(memory)),
     wake = 'requests',
     wakeTtlMs = ttlMs,
     retainMs = pauseRetentionMs,
   } = body.pause ?? {};
-  const policy = { onExpiry, wake, wakeTtlMs, retainMs };
+  const policy = { onExpiry, memory, wake, wakeTtlMs, retainMs };
   const isOperators = isClients && body.pause === undefined && body.idleTimeoutMs === undefined;
   const idleMs = isOperators ? pauseAfterIdleMs : afterIdleMs;
   const planned = idleMs === undefined ? policy : { afterIdleMs: idleMs, ...policy };

@@ -10,7 +10,7 @@ import type { SandboxRepository, SandboxUpdate } from '../../sandbox-records/san
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { factsOf } from '../../sandbox-status/status-facts.ts';
 import { requireMetadata } from './create-request.ts';
-import { changedPause, requirePauses } from './plan-pause.ts';
+import { type CanPause, changedPause, requirePauses } from './plan-pause.ts';
 
 export interface UpdateSandboxDeps {
   readonly db: Database;
@@ -19,7 +19,7 @@ export interface UpdateSandboxDeps {
   readonly quotas: Quotas;
   readonly settings: SandboxSettings;
   /** Whether sandboxes can be paused by themselves. */
-  readonly canPause: () => Promise<boolean>;
+  readonly canPause: CanPause;
 }
 
 /** Changes what clients may change of a sandbox after its creation. Does not wake it. */

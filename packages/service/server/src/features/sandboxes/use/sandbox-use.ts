@@ -109,20 +109,25 @@ export class SandboxUse {
   /**
    * Runs `act`, and again while the agent refuses it because its sandbox is being paused, which executes nothing. The
    * sandbox is woken in between.
+   *
+   * @param agent the agent of `sandbox`; `act` gets another one if the wake has lost the memory, and so the agent
    */
   async throughGate<T>(
     sandbox: SandboxRecord,
+    agent: AgentClient,
     signal: AbortSignal,
-    act: () => Promise<T>,
+    act: (agent: AgentClient, sandbox: SandboxRecord) => Promise<T>,
     waking?: Waking,
   ): Promise<T> {
     const backOff = WakeSandbox.gatePauses();
+    let [now, itsAgent] = [sandbox, agent];
     for (;;) {
       try {
-        return await act();
+        return await act(itsAgent, now);
       } catch (error) {
         if (!(error instanceof AgentError && error.kind === 'pausing')) throw error;
-        requireLive(await this.#deps.wakeSandbox.passGate(sandbox.id, signal, backOff, waking));
+        now = requireLive(await this.#deps.wakeSandbox.passGate(sandbox.id, signal, backOff, waking));
+        if (now.generation !== sandbox.generation) itsAgent = await this.connect(now, signal);
       }
     }
   }
@@ -143,7 +148,7 @@ export class SandboxUse {
       this.#deps.lookAtFence();
       signal.throwIfAborted();
       if (isOnce) return await act(agent, sandbox, signal);
-      return await this.throughGate(sandbox, signal, () => act(agent, sandbox, signal), waking);
+      return await this.throughGate(sandbox, agent, signal, (its, now) => act(its, now, signal), waking);
     } catch (error) {
       if (limit?.endedBy === 'timeout' && !(error instanceof AppError)) throw tooSlow(actMs, error);
       throw await this.explain(sandbox, error, caller);

@@ -78,6 +78,15 @@ export interface SandboxTable {
   /** Null in rows of older servers, as of the next column: the defaults. */
   pause_wake: Generated<string | null>;
   pause_retain_ms: Generated<number | null>;
+  /** Null in rows of older servers: the default. */
+  pause_memory: Generated<string | null>;
+  /** What this pause keeps; null in rows of older servers, which kept the memory. */
+  paused_memory: Generated<string | null>;
+  lost_reason: Generated<string | null>;
+  /** Null if the last wake had kept its memory. */
+  resumed_lost_reason: Generated<string | null>;
+  /** Generation by whose name the disk is kept; null if it is not known to be. */
+  disk_generation: Generated<number | null>;
   /** Unique in the project among the sandboxes that have not ended; null without a name. */
   name: Generated<string | null>;
   /** JSON of the command that the sandbox begins with; null without one. */

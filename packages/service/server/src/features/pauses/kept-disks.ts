@@ -1,0 +1,94 @@
+import { Deadline } from '@cloche/node-support';
+import {
+  AgentError,
+  type Instance,
+  LaunchError,
+  type Parked,
+  type Parking,
+  ParkingError,
+  type RuntimeDriver,
+} from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import { type SandboxRecord, toLaunchSpec } from '../sandbox-records/sandbox.ts';
+
+/** Time for the host to end an instance and to write its disk. */
+const PARK_MS = 60_000;
+/** Time from the launch until the agent answers. */
+const BOOT_MS = 25_000;
+const REMOVE_MS = 10_000;
+
+/** Keeps the disks of sandboxes beyond their instances, and launches instances with them. Reads and writes no records. */
+export class KeptDisks {
+  readonly #driver: Pick<RuntimeDriver, 'parking' | 'launch' | 'stop'>;
+  readonly #connections: AgentConnections;
+
+  constructor(driver: Pick<RuntimeDriver, 'parking' | 'launch' | 'stop'>, connections: AgentConnections) {
+    this.#driver = driver;
+    this.#connections = connections;
+  }
+
+  get isSupported(): boolean {
+    return this.#driver.parking !== undefined;
+  }
+
+  /** Ends the instance, running or frozen, and keeps its disk. Idempotent. Throws as `Parking.park`. */
+  async park(sandbox: SandboxRecord): Promise<Parked> {
+    using limit = new Deadline(PARK_MS);
+    const parked = await this.#parking.park(nameOf(sandbox), limit.signal);
+    if (sandbox.instance) this.#connections.close(sandbox.instance);
+    return parked;
+  }
+
+  /** Launches the instance of the record's generation with the kept disk. Resolves when its agent answers. Idempotent. */
+  async boot(sandbox: SandboxRecord): Promise<Instance> {
+    const { id, orgId, generation, templateVersionId, diskGeneration, env } = sandbox;
+    if (diskGeneration === undefined) throw new ParkingError('not_found', `no disk of ${id} is kept`);
+    using limit = new Deadline(BOOT_MS);
+    const source = { kind: 'parked', templateVersionId, generation: diskGeneration } as const;
+    const spec = { ...toLaunchSpec(sandbox), source };
+    try {
+      const { instance } = await this.#driver.launch(id, generation, spec, limit.signal, { owner: orgId });
+      const agent = await this.#connections.get(instance, limit.signal);
+      if (Object.keys(env).length > 0) await agent.setEnvironment(env, limit.signal);
+      return instance;
+    } catch (error) {
+      if (limit.endedBy === undefined) throw error;
+      throw new LaunchError('unreachable', `the sandbox was not ready within ${BOOT_MS} ms`, { cause: error });
+    }
+  }
+
+  /** Ends an instance of which no record will be written. */
+  async stop({ id, generation, instance }: SandboxRecord): Promise<void> {
+    if (instance) this.#connections.close(instance);
+    await this.#driver.stop(id, generation);
+  }
+
+  /** Removes the disks that may be kept of a sandbox, except from an instance that uses one. Idempotent. */
+  async remove({ id, generation, diskGeneration }: SandboxRecord): Promise<void> {
+    const { parking } = this.#driver;
+    if (!parking) return;
+    using limit = new Deadline(REMOVE_MS);
+    for (const each of new Set([generation, diskGeneration ?? generation])) {
+      await parking.removeParked({ sandboxId: id, generation: each }, limit.signal);
+    }
+  }
+
+  get #parking(): Parking {
+    const { parking } = this.#driver;
+    if (!parking) throw new ParkingError('unsupported', 'the runtime keeps no disks');
+    return parking;
+  }
+}
+
+/** Returns whether a park has failed in a way after which the instance is known to go on. */
+export function leftAlive(error: unknown): boolean {
+  return error instanceof ParkingError || (error instanceof LaunchError && error.kind === 'failed');
+}
+
+export function isGone(error: unknown): boolean {
+  return error instanceof AgentError && error.kind === 'gone';
+}
+
+function nameOf({ id, generation }: SandboxRecord) {
+  return { sandboxId: id, generation };
+}
