@@ -212,7 +212,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     awaitSandbox,
     onWake: (catchUp: CatchUp) => pauses.moves.onWake(catchUp),
     onMemoryLost: (end: OnMemoryLost) => pauses.diskMoves.onMemoryLost(end),
-    onReady: (begin: OnReady) => [launchSandbox, pauses.diskMoves].forEach((each) => each.onReady(begin)),
+    onReady: (begin: OnReady) => {
+      for (const each of [launchSandbox, pauses.diskMoves]) each.onReady(begin);
+    },
     executions,
     startedWork,
     createSandbox,
