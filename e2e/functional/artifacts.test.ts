@@ -3,17 +3,18 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { Artifact, CodeOutput } from '@cloche/contract';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import type { LentService } from '../support/service.ts';
 
 const MIB = 2 ** 20;
 const PLOT = 'import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()';
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
-let service: OwnService;
+let service: LentService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service.close());

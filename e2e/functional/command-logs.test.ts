@@ -3,13 +3,14 @@ import { after, before, describe, it } from 'node:test';
 import type { Command, CommandLogEntry } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
 import { SandboxCommands } from '../support/commands.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import type { LentService } from '../support/service.ts';
 
-let service: OwnService;
+let service: LentService;
 let commands: SandboxCommands;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   commands = new SandboxCommands(service, (await service.api.readySandbox()).id);
 });
 after(() => service.close());

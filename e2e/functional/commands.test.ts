@@ -6,13 +6,14 @@ import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
-import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import { type LentService, TAKEN_OVER_MS } from '../support/service.ts';
 
-let service: OwnService;
+let service: LentService;
 let sandboxId: SandboxId;
 let commands: SandboxCommands;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
   commands = new SandboxCommands(service, sandboxId);
 });

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type ResourceEvent } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import type { LentService } from '../support/service.ts';
 
-let service: OwnService;
+let service: LentService;
 before(async () => {
-  service = await testService();
+  service = await lentService();
 });
 after(() => service?.close());
 

@@ -4,7 +4,8 @@ import { after, before, describe, it } from 'node:test';
 import { Cloche, type Sandbox } from '@cloche/sdk';
 import { TerminalProcess } from '@cloche/testkit/terminal-process';
 import { blocksOf, ExampleFolder, examplesOfHelp } from '../support/examples.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import type { LentService } from '../support/service.ts';
 
 const AMPLE_MS = 120_000;
 /** Time in which a command that has no end says that it is wrong. */
@@ -69,7 +70,7 @@ const IN_A_TERMINAL: Readonly<Record<string, readonly Step[]>> = {
   'cloche top sbx_…': [['q quits', 'q']],
 };
 
-let service: OwnService;
+let service: LentService;
 let cloche: Cloche;
 let sandbox: Sandbox;
 /** Another one, so that there is a choice. It is paused while other examples use the first. */
@@ -80,7 +81,7 @@ let ids: Readonly<Record<string, () => string | Promise<string>>>;
 
 before(async () => {
   // Its own, because the examples create an organization, whose name other files use as well.
-  service = await testService();
+  service = await lentService();
   cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
   folder = new ExampleFolder(service);
   [sandbox, other] = await Promise.all([

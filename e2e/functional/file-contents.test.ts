@@ -8,16 +8,16 @@ import { pipeline } from 'node:stream/promises';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
 import { codeOf, jsonOf, type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
-import { testService } from '../support/service.ts';
 
 const MIB = 1024 * 1024;
 
 let files: SandboxFiles;
 before(async () => {
   // Enough memory for all files to stay in the page cache.
-  files = await sandboxFiles(await testService(), { diskMb: 1536, memoryMb: 3072 });
+  files = await sandboxFiles(await lentService(), { diskMb: 1536, memoryMb: 3072 });
 });
 after(() => files?.close());
 

@@ -4,8 +4,9 @@ import { after, before, describe, it } from 'node:test';
 import { ERRORS, type ErrorCode } from '@cloche/contract';
 import { Random } from '@cloche/testkit/fuzz';
 import type { Answer } from '../support/api.ts';
+import { lentService } from '../support/lent-service.ts';
 import { type MalformedRequest, malformedRequest } from '../support/malformed-requests.ts';
-import { type TestService, testService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 const SEED = Number(process.env.CLOCHE_FUZZ_SEED ?? Date.now() % 2 ** 31);
 const REQUESTS = 3_000;
@@ -17,7 +18,7 @@ const ANSWER_BYTES = 64 * 1024;
 let service: TestService;
 let ids: { sandboxId: string; contextId: string };
 before(async () => {
-  service = await testService();
+  service = await lentService();
   const sandboxId = (await service.api.readySandbox()).id;
   const made = await service.api.post(`/v1/sandboxes/${sandboxId}/code/contexts`, { language: 'python' });
   ids = { sandboxId, contextId: made.body.context.id };

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { sameWithEachRuntime } from '../support/claims.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service.close());

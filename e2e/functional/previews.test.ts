@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { sameWithEachRuntime } from '../support/claims.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import type { LentService } from '../support/service.ts';
 
 const MIB = 2 ** 20;
 const SWITCH =
@@ -73,10 +74,10 @@ serve(8010, b'SSH-2.0-OpenSSH_9.2\\r\\n', b'')
 serve(8011, b'', b'-ERR unknown command\\r\\n')
 serve(8012, b'', b'')`;
 
-let service: OwnService;
+let service: LentService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox({ networkPolicy: { mode: 'deny-all' } })).id;
 });
 after(() => service.close());

@@ -4,13 +4,14 @@ import { after, before, describe, it } from 'node:test';
 import type { CodeRunEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { readEvents } from '../support/api.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
   await service.api.run(sandboxId, '1');
 });

@@ -10,16 +10,17 @@ import { writeLayout } from '../../packages/shared/image-archive/testing/make-im
 import { sameOnTheHostKernel, sameWithEachRuntime, sameWithEachServer } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { busyboxRoot } from '../support/image-root.ts';
+import { lentService } from '../support/lent-service.ts';
 import { packageIndex } from '../support/package-index.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import type { LentService } from '../support/service.ts';
 import { testInternet } from '../support/test-internet.ts';
 
 const withinASandbox = (option?: { skip: string | false }) =>
   sameWithEachServer('the sandbox of a step does it, whichever server runs the step', option);
 
-let service: OwnService;
+let service: LentService;
 before(async () => {
-  service = await testService();
+  service = await lentService();
 });
 after(() => service?.close());
 

@@ -5,12 +5,13 @@ import { after, before, describe, it } from 'node:test';
 import { Cloche, type Pty } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import { type LentService, testService } from '../support/service.ts';
 
-let service: OwnService;
+let service: LentService;
 let sandboxId: `sbx_${string}`;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service.close());

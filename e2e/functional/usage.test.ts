@@ -3,17 +3,18 @@ import { after, before, describe, it } from 'node:test';
 import type { Sandbox, SandboxUsage, UsageRow } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { groupTimeMs } from '../support/group-time.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import type { LentService } from '../support/service.ts';
 
 /** Uses one second of a processor. */
 const BUSY = 'import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass';
 /** Longer than the time between two counts. */
 const COUNT_MS = 30_000;
 
-let service: OwnService;
+let service: LentService;
 let projectId: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   projectId = (await service.api.post('/v1/projects', { name: 'billed' })).body.project.id;
 });
 after(() => service?.close());

@@ -18,7 +18,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { WORKSPACE_ARCHIVE_TYPES, type WorkspaceArchiveFormat } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import { type LentService, TAKEN_OVER_MS } from '../support/service.ts';
 
 const PACKERS: Readonly<Record<WorkspaceArchiveFormat, string>> = {
   tar: 'tar -cf "$1" *',
@@ -27,10 +28,10 @@ const PACKERS: Readonly<Record<WorkspaceArchiveFormat, string>> = {
   zip: 'zip -qry "$1" .',
 };
 
-let service: OwnService;
+let service: LentService;
 let scratch: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   scratch = mkdtempSync(join(tmpdir(), 'cloche-workspace-'));
   mkdirSync(join(scratch, 'workspace/src'), { recursive: true });
   writeFileSync(join(scratch, 'workspace/src/program'), '#!/bin/sh\necho it runs\n', { mode: 0o755 });

@@ -10,7 +10,8 @@ import type { WorkspaceRun, WorkspaceRunEvent } from '@cloche/contract';
 import { Cloche, type WorkspaceRun as HandedOver } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import type { LentService } from '../support/service.ts';
 
 /** Rounds of processes that are killed at random moments, five runs each. */
 const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 4);
@@ -19,10 +20,10 @@ const KILLED_WITHIN_MS = 2000;
 /** Prints and appends once for each time that it runs. */
 const ONCE = 'echo began; echo x >> count; sleep 0.5; echo ended';
 
-let service: OwnService;
+let service: LentService;
 let archive: Buffer;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   const folder = mkdtempSync(join(tmpdir(), 'cloche-archive-'));
   writeFileSync(join(folder, 'hello.txt'), 'hello\n');
   archive = execFileSync('tar', ['-czf', '-', '-C', folder, 'hello.txt']);

@@ -5,17 +5,19 @@ import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { forkedContext, openContext, startedContext, zygotePids } from '../support/forked-kernels.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import { firstKeyOf } from '../support/process.ts';
+import type { LentService } from '../support/service.ts';
 import { asRoot } from './support/attackers.ts';
 
 const forkedIn = skipUnless('pythonKernels', 'forked');
 
-let service: OwnService;
+let service: LentService;
 let sandboxId: string;
 let forked: string;
 before(async () => {
   if (unlessStarted.skip) return;
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
   forked = await forkedContext(service, sandboxId);
 });
@@ -73,7 +75,7 @@ describe('a kernel that was forked into its sandbox', unlessStarted, () => {
     'a kernel that was forked into its sandbox shows nothing of the host in its environment, command line and memory',
     forkedIn,
     async () => {
-      const secrets = [service.apiKey, service.dataDir, service.runDir, process.cwd()];
+      const secrets = [firstKeyOf(service.pid('server')), service.dataDir, service.runDir, process.cwd()];
       const halvesOf = (text: string) => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
       const search = (sought: string[]) => `
 import json

@@ -4,8 +4,9 @@ import { availableParallelism } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { isolation, skipUnless } from '../support/claims.ts';
+import { lentService } from '../support/lent-service.ts';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 import { asUser, onHost } from './support/attackers.ts';
 import { medianLatencyDuringMs, medianLatencyMs } from './support/latency.ts';
 
@@ -30,7 +31,7 @@ const AFTERWARDS_MS = 10_000;
 let service: TestService;
 let neighbour: string;
 before(async () => {
-  service = await testService();
+  service = await lentService();
   neighbour = (await service.api.readySandbox()).id;
   await medianLatencyMs(service, neighbour, 40);
 });

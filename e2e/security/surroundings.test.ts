@@ -7,7 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import { firstKeyOf } from '../support/process.ts';
+import type { TestService } from '../support/service.ts';
 import { asRoot, asUser, attempts, execInside, onHost } from './support/attackers.ts';
 
 let service: TestService;
@@ -16,7 +18,7 @@ let neighbour: string;
 let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
-  service = await testService();
+  service = await lentService();
   attacker = (await service.api.readySandbox()).id;
   neighbour = (await service.api.readySandbox()).id;
 });
@@ -51,7 +53,7 @@ async function look(given: Partial<{ needles: Record<string, string>; files: str
 
 describe('from inside a sandbox', () => {
   it("one does not see the service's keys and environment", async () => {
-    const needles = { key: service.apiKey, setting: 'CLOCHE_DATA_DIR=' };
+    const needles = { key: firstKeyOf(service.pid('server')), setting: 'CLOCHE_DATA_DIR=' };
     const { inside, control } = await look({ needles });
     for (const { found } of inside) assert.deepEqual(found, { key: [], setting: [] });
     assert.deepEqual(control.found, { key: ['environ'], setting: ['environ'] });

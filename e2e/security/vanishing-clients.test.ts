@@ -8,7 +8,8 @@ import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { fuzz, type Random } from '@cloche/testkit/fuzz';
-import { type TestService, testService } from '../support/service.ts';
+import { lentService } from '../support/lent-service.ts';
+import type { TestService } from '../support/service.ts';
 
 const CLIENTS = 30;
 const MIB = 2 ** 20;
@@ -33,7 +34,7 @@ let sandboxId: string;
 const kinds = new Map<string, () => Buffer>();
 
 before(async () => {
-  service = await testService();
+  service = await lentService();
   sandboxId = (await service.api.readySandbox()).id;
   const { api } = service;
   await api.run(sandboxId, `open('large', 'wb').write(b'x' * ${8 * MIB})`);

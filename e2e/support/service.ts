@@ -40,8 +40,8 @@ export interface TestService {
   close(): Promise<void>;
 }
 
-/** Service that no other file uses, so a test may end its processes. */
-export interface OwnService extends TestService {
+/** Service that no other file uses meanwhile, so a test may end its processes. */
+export interface LentService extends TestService {
   /** Number of its servers. */
   readonly servers: number;
   /**
@@ -52,6 +52,10 @@ export interface OwnService extends TestService {
   signal(part: ProcessName, signal: NodeJS.Signals): void;
   /** `server` is each of several servers. */
   restart(part: ProcessName): Promise<void>;
+}
+
+/** Service that no other file has used or will use. */
+export interface OwnService extends LentService {
   /** Ends the processes, and leaves the data folder and the sandboxes. Only `close` may follow. */
   stop(): Promise<void>;
 }
@@ -152,9 +156,7 @@ async function startService(
     ...(programs && { programs }),
   });
   let closed: Promise<void> | undefined;
-  const all: ProcessName[] =
-    servers === 1 ? ['server'] : Array.from({ length: servers }, (_, index): ProcessName => `server-${index + 1}`);
-  const processesOf = (part: ProcessName) => (part === 'server' ? all : [part]);
+  const processesOf = (part: ProcessName) => (part === 'server' ? serverNames(servers) : [part]);
   const close = async () => {
     await installation.stop({ destroyAll: true });
     for (const folder of [dataDir, runDir]) rmSync(folder, { recursive: true, force: true });
@@ -196,6 +198,14 @@ export async function sharedService(): Promise<TestService> {
   const shared = process.env[SHARED_PLACE];
   if (shared === undefined) return testService(ALL_PROTOCOLS);
   const { pids, ...place }: SharedPlace = JSON.parse(shared);
+  return serviceOfAnOrg(place, (part) => pids[part]);
+}
+
+/** Returns a running service, with a new organization. `close` destroys the sandboxes of that organization. */
+export async function serviceOfAnOrg(
+  place: Whereabouts,
+  findPid: (part: ProcessName) => number | undefined,
+): Promise<TestService> {
   const operator: Operator = async (...operation) => {
     const client = new HttpClient({ socketPath: runPaths(place.runDir).operatorSocket });
     try {
@@ -208,7 +218,12 @@ export async function sharedService(): Promise<TestService> {
   const org = await createOrg(`e2e-${process.pid}-${randomBytes(4).toString('hex')}`);
   const apiKey = await createKey({ org, scopes: ['*'] });
   const service = accessTo({ ...place, apiKey }, operator, org);
-  return { ...service, pid: (part) => pidIn(pids, part), close: () => destroyAll(service.api) };
+  const pid = (part: ProcessName) => {
+    const found = findPid(part);
+    if (found === undefined) throw new Error(`the service has no ${part} that runs`);
+    return found;
+  };
+  return { ...service, pid, close: () => destroyAll(service.api) };
 }
 
 /** Passes a service to test files that start from now on. The caller closes it. */
@@ -228,10 +243,13 @@ async function sharedDatabase(dataDir: string): Promise<string | undefined> {
   return databaseFor(dataDir, sockets);
 }
 
-function pidIn(pids: SharedPlace['pids'], part: ProcessName): number {
-  const pid = pids[part];
-  if (pid === undefined) throw new Error(`the shared service has no ${part}`);
-  return pid;
+function serverNames(servers: number): ProcessName[] {
+  return servers === 1 ? ['server'] : Array.from({ length: servers }, (_, index): ProcessName => `server-${index + 1}`);
+}
+
+/** Returns the names of all processes of a service. */
+export function processNames(servers: number): ProcessName[] {
+  return ['hostd', 'egress', ...serverNames(servers), ...(servers > 1 ? (['balancer'] as const) : [])];
 }
 
 /** Destroys every sandbox that the key can see. */
