@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { Sandbox, SandboxUsage, UsageRow } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { groupTimeMs } from '../support/group-time.ts';
@@ -96,6 +97,56 @@ describe('the usage of a sandbox', () => {
   });
 });
 
+/** Adds up durations of a clock of the test. */
+class Stopwatch {
+  ms = 0;
+  #startedAt = 0;
+
+  start(): void {
+    this.#startedAt = performance.now();
+  }
+
+  stop(): void {
+    this.ms += performance.now() - this.#startedAt;
+  }
+}
+
+describe('the usage of a sandbox that is paused', () => {
+  it('the usage of a sandbox that is paused ten times stands still in each pause but for the disk, and adds up to the clock', async () => {
+    const sandbox = await readySandbox();
+    const { id, resources } = sandbox;
+    const post = async (move: 'pause' | 'resume') => {
+      const { status, body } = await service.api.post(`/v1/sandboxes/${id}/${move}`, {});
+      assert.equal(status, 200, JSON.stringify(body));
+    };
+    const [inner, outer] = [new Stopwatch(), new Stopwatch()];
+    for (let cycle = 1; cycle <= 10; cycle += 1) {
+      await service.api.run(id, 'sum(range(1_000_000))');
+      outer.start();
+      await post('pause');
+      inner.start();
+      const { cpuMs, memoryMbMs, pausedMs, diskMbMs } = await usageOf(id);
+      if (cycle === 10) {
+        await eventually(async () => (await usageOf(id)).pausedMs > pausedMs, { within: COUNT_MS });
+        assert.ok((await usageOf(id)).diskMbMs > diskMbMs);
+      } else await setTimeout(1_000);
+      const after = await usageOf(id);
+      assert.deepEqual([after.cpuMs, after.memoryMbMs], [cpuMs, memoryMbMs]);
+      inner.stop();
+      await post('resume');
+      outer.stop();
+    }
+    await service.api.delete(`/v1/sandboxes/${id}`);
+    const usage = await usageOf(id);
+    const wholeMs = Date.parse(usage.to) - Date.parse(usage.from);
+    assert.equal(usage.memoryMbMs / (resources.memoryMb ?? 0) + usage.pausedMs, wholeMs);
+    assert.equal(usage.diskMbMs, (resources.diskMb ?? 0) * wholeMs);
+    // A wake counts as live from its beginning, a pause as paused from its end; times of the service are rounded.
+    const bounds = [inner.ms * 0.99, outer.ms * 1.01] as const;
+    assert.ok(usage.pausedMs >= bounds[0] && usage.pausedMs <= bounds[1], `${usage.pausedMs} ms, not within ${bounds}`);
+  });
+});
+
 describe('the usage of a project', () => {
   it('the usage of a project is by hour and by day the sum of its sandboxes, with the bytes of its artifacts', async () => {
     const { id } = await readySandbox();
@@ -104,10 +155,19 @@ describe('the usage of a project', () => {
     await service.api.delete(`/v1/sandboxes/${id}`);
 
     const usages = await Promise.all(sandboxIds.map(usageOf));
-    const fields = ['cpuMs', 'memoryMbMs', 'diskMbMs', 'egressBytes', 'ingressBytes', 'runs', 'commands'] as const;
+    const fields = [
+      'cpuMs',
+      'memoryMbMs',
+      'diskMbMs',
+      'pausedMs',
+      'egressBytes',
+      'ingressBytes',
+      'runs',
+      'commands',
+    ] as const;
     const expected = {
       ...Object.fromEntries(fields.map((field) => [field, usages.reduce((sum, usage) => sum + usage[field], 0)])),
-      sandboxMs: usages.reduce((sum, { from, to }) => sum + Date.parse(to) - Date.parse(from), 0),
+      sandboxMs: usages.reduce((sum, { from, to, pausedMs }) => sum + Date.parse(to) - Date.parse(from) - pausedMs, 0),
       artifactBytes: artifact.sizeBytes,
     };
     assert.equal(artifact.sizeBytes, 12345);

@@ -5,7 +5,16 @@ import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
 import { Sandbox, type SandboxInfo } from './sandbox.ts';
 
-const COUNTS = { cpuMs: 1, memoryMbMs: 2, diskMbMs: 3, runs: 4, commands: 5, egressBytes: 6, ingressBytes: 7 };
+const COUNTS = {
+  cpuMs: 1,
+  memoryMbMs: 2,
+  diskMbMs: 3,
+  pausedMs: 8,
+  runs: 4,
+  commands: 5,
+  egressBytes: 6,
+  ingressBytes: 7,
+};
 const TIMES = { from: '2026-01-01T00:00:00.000Z', to: '2026-01-02T00:00:00.000Z' };
 
 it('usage is listed, also of one project, by hours and of a range', async () => {

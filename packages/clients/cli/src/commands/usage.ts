@@ -70,6 +70,7 @@ const MEASURES = {
   cpuMs: { title: 'CPU h', text: per(HOUR_MS) },
   memoryMbMs: { title: 'MEMORY GiB·h', text: per(GIB_HOUR) },
   diskMbMs: { title: 'DISK GiB·h', text: per(GIB_HOUR) },
+  pausedMs: { title: 'PAUSED h', text: per(HOUR_MS) },
   runs: { title: 'RUNS', text: count },
   commands: { title: 'COMMANDS', text: count },
   egressBytes: { title: 'OUT MiB', text: per(MEBIBYTE) },

@@ -960,6 +960,10 @@ class SandboxUsage(Model):
     """
     Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).
     """
+    paused_ms: int
+    """
+    Milliseconds of pauses. Of what is limited, only the disk counts for them.
+    """
     runs: int
     """
     Code runs that were started.
@@ -1018,6 +1022,10 @@ class UsageRow(Model):
     disk_mb_ms: int
     """
     Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).
+    """
+    paused_ms: int
+    """
+    Milliseconds of pauses. Of what is limited, only the disk counts for them.
     """
     runs: int
     """

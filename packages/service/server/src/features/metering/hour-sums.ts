@@ -14,6 +14,7 @@ export const HOUR_COLUMNS = [
   'cpu_ms',
   'memory_mb_ms',
   'disk_mb_ms',
+  'paused_ms',
   'runs',
   'commands',
   'workspace_runs',

@@ -39,9 +39,8 @@ export interface Counted {
 export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined, count: Count): Counted {
   const before = seen ?? firstRecord(sandbox);
   const until = before.ended === 1 ? before.counted_until : Math.max(before.counted_until, count.at);
-  const { diskMb } = sandbox.resources;
-  const memoryMb = count.isOnlyDisk ? 0 : sandbox.resources.memoryMb;
   const ms = until - before.counted_until;
+  const time = timesOf(sandbox, count.isOnlyDisk, ms);
   const counters = countersOf(before, count.use);
   const added = {
     ...increasesOf(before, counters),
@@ -55,8 +54,9 @@ export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined
     counted_until: until,
     ended: before.ended === 1 || count.ends ? 1 : 0,
     cpu_ms: before.cpu_ms + added.cpu_ms,
-    memory_mb_ms: before.memory_mb_ms + memoryMb * ms,
-    disk_mb_ms: before.disk_mb_ms + diskMb * ms,
+    memory_mb_ms: before.memory_mb_ms + time.memory_mb_ms,
+    disk_mb_ms: before.disk_mb_ms + time.disk_mb_ms,
+    paused_ms: before.paused_ms + time.paused_ms,
     egress_bytes: before.egress_bytes + added.egress_bytes,
     ingress_bytes: before.ingress_bytes + added.ingress_bytes,
     runs: before.runs + added.runs,
@@ -66,13 +66,17 @@ export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined
     record,
     addTo(sums) {
       for (const part of splitAtHours(before.counted_until, until)) {
-        const sandboxMs = count.isOnlyDisk ? 0 : part.ms;
-        const time = { sandbox_ms: sandboxMs, memory_mb_ms: memoryMb * part.ms, disk_mb_ms: diskMb * part.ms };
-        sums.add(sandbox, part.hour, time);
+        sums.add(sandbox, part.hour, timesOf(sandbox, count.isOnlyDisk, part.ms));
       }
       sums.add(sandbox, hourOf(Math.max(before.counted_until, until - 1)), added);
     },
   };
+}
+
+/** Returns what a sandbox uses within a time by existing, paused or not. */
+function timesOf({ resources: { memoryMb, diskMb } }: CountedSandbox, isPaused: boolean, ms: number) {
+  const [liveMs, pausedMs] = isPaused ? [0, ms] : [ms, 0];
+  return { sandbox_ms: liveMs, memory_mb_ms: memoryMb * liveMs, disk_mb_ms: diskMb * ms, paused_ms: pausedMs };
 }
 
 function firstRecord({ id, readyAt }: CountedSandbox): UsageRecord {
@@ -88,6 +92,7 @@ function firstRecord({ id, readyAt }: CountedSandbox): UsageRecord {
     cpu_ms: 0,
     memory_mb_ms: 0,
     disk_mb_ms: 0,
+    paused_ms: 0,
     egress_bytes: 0,
     ingress_bytes: 0,
     runs: 0,

@@ -22,6 +22,12 @@ export type EndedSandbox = Omit<CountedSandbox, 'id' | 'readyAt'> & {
   readonly pauseState: PauseState | undefined;
 };
 
+/** A pause, or a wake, which has neither of these. */
+export interface CountedMove {
+  readonly pausedAt?: number;
+  readonly use?: InstanceUse | undefined;
+}
+
 export interface SandboxUsagesDeps {
   readonly db: Database;
   readonly transactions: Transactions;
@@ -87,16 +93,9 @@ export class SandboxUsages {
     await this.#countNow(ended, { at, use, ends: true }, tx);
   }
 
-  /**
-   * Counts a sandbox up to a pause or a wake, in `tx`. Its state is the one before. `use`: that of its instance, if the pause
-   * has ended it.
-   */
-  async countUp(
-    sandbox: EndedSandbox,
-    { at, use }: { readonly at?: number | undefined; readonly use?: InstanceUse | undefined },
-    tx: Transaction,
-  ): Promise<void> {
-    await this.#countNow(sandbox, { at: at ?? this.#deps.clock.now(), use, ends: false }, tx);
+  /** Counts a sandbox up to a pause or a wake, in `tx`. Its state is the one before. */
+  async countUp(sandbox: EndedSandbox, { pausedAt, use }: CountedMove, tx: Transaction): Promise<void> {
+    await this.#countNow(sandbox, { at: pausedAt ?? this.#deps.clock.now(), use, ends: false }, tx);
   }
 
   async #countNow(
@@ -166,6 +165,7 @@ const COLUMNS = [
   'cpu_ms',
   'memory_mb_ms',
   'disk_mb_ms',
+  'paused_ms',
   'egress_bytes',
   'ingress_bytes',
   'runs',

@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { PauseCause } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import { type AgentClient, AgentError, type Freezing, type Instance, type RuntimeDriver } from '@cloche/runtime';
+import {
+  type AgentClient,
+  AgentError,
+  type Freezing,
+  type Instance,
+  type InstanceUse,
+  type RuntimeDriver,
+} from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
@@ -14,6 +21,10 @@ const FORCED_GATE_MS = 10_000;
 const FREEZE_MS = 5_000;
 /** Time until a thawed agent answers. */
 const ANSWER_MS = 10_000;
+/** Time to ask what an instance has used. A later count has what is missed. */
+const USE_MS = 1_000;
+
+type Driver = Pick<RuntimeDriver, 'freezing' | 'find' | 'metering'>;
 
 export interface GateClosing {
   readonly by: PauseCause;
@@ -22,11 +33,11 @@ export interface GateClosing {
 
 /** Freezes and thaws the instances of sandboxes, and tells their agents. Reads and writes no records. */
 export class Freezer {
-  readonly #driver: Pick<RuntimeDriver, 'freezing' | 'find'>;
+  readonly #driver: Driver;
   readonly #connections: AgentConnections;
   readonly #clock: Clock;
 
-  constructor(driver: Pick<RuntimeDriver, 'freezing' | 'find'>, connections: AgentConnections, clock: Clock) {
+  constructor(driver: Driver, connections: AgentConnections, clock: Clock) {
     this.#driver = driver;
     this.#connections = connections;
     this.#clock = clock;
@@ -61,6 +72,13 @@ export class Freezer {
   async freeze(sandbox: SandboxRecord): Promise<void> {
     using limit = new Deadline(FREEZE_MS);
     await this.#freezing.freeze(instanceOf(sandbox), limit.signal);
+  }
+
+  /** Returns what the instance has used so far, or undefined if its place does not say that at once. */
+  async useOf(sandbox: SandboxRecord): Promise<InstanceUse | undefined> {
+    using limit = new Deadline(USE_MS);
+    const uses = await this.#driver.metering?.usesOf([instanceOf(sandbox)], limit.signal).catch(() => []);
+    return uses?.find(({ generation }) => generation === sandbox.generation);
   }
 
   /** Thaws the instance, if it can be frozen, and opens the gate of its agent, which it returns. Idempotent. */

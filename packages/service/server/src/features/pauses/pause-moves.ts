@@ -176,7 +176,7 @@ export class PauseMoves {
       throw explainedMove(begun, error);
     }
     const pausedAt = clock.now();
-    const change = { pausedAt, expiresAt: pausedAt + retainMs };
+    const change = { pausedAt, expiresAt: pausedAt + retainMs, use: await freezer.useOf(begun) };
     const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
     try {
       const paused = await sandboxes.move(begun, 'finishPause', change, audited);

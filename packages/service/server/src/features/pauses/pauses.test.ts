@@ -277,29 +277,49 @@ describe('a pause', () => {
     assert.equal((await world.run(first.id, 'print x')).stdout, 'x\n');
   });
 
-  it('a pause stops what is metered but for the disk', async () => {
+  it('a pause counts the processor time up to it at once, and none while it lasts', async () => {
+    await using world = await openPauses();
+    const id = await world.createReady();
+    const cpuMs = async () => (await world.call(operations.getSandboxUsage, { params: { sandboxId: id } })).usage.cpuMs;
+    world.driver.spend(id, { cpuMs: 70 });
+    await pause(world, id);
+    assert.equal(await cpuMs(), 70);
+    await world.usage.rollUp.pass();
+    assert.equal(await cpuMs(), 70);
+    await resume(world, id);
+    world.driver.spend(id, { cpuMs: 5 });
+    world.driver.usesOf = () => Promise.reject(new LaunchError('unreachable', 'no answer'));
+    await pause(world, id);
+    await world.usage.rollUp.pass();
+    assert.equal(await cpuMs(), 75, 'a later count has what a pause could not ask for');
+  });
+
+  it('a pause stops what is metered but for the disk, and its own time counts', async () => {
     await using world = await openPauses();
     const id = await world.createReady({ resources: { memoryMb: 256, diskMb: 128 } });
     const usage = async () => {
       await world.usage.rollUp.pass();
       const { usage } = await world.call(operations.getSandboxUsage, { params: { sandboxId: id } });
       const [row] = (await world.call(operations.listUsage)).data;
-      return { memoryMbMs: usage.memoryMbMs / 256, diskMbMs: usage.diskMbMs / 128, sandboxMs: row?.sandboxMs };
+      assert.equal(row?.pausedMs, usage.pausedMs);
+      const [memoryMs, diskMs] = [usage.memoryMbMs / 256, usage.diskMbMs / 128];
+      return { memoryMs, diskMs, pausedMs: usage.pausedMs, sandboxMs: row?.sandboxMs };
     };
     world.clock.advance(1_234);
     await pause(world, id);
     for (let pass = 0; pass < 3; pass += 1) {
       world.clock.advance(10_000);
-      assert.deepEqual(await usage(), { memoryMbMs: 1_234, diskMbMs: 1_234 + 10_000 * (pass + 1), sandboxMs: 1_234 });
+      const pausedMs = 10_000 * (pass + 1);
+      assert.deepEqual(await usage(), { memoryMs: 1_234, diskMs: 1_234 + pausedMs, pausedMs, sandboxMs: 1_234 });
     }
     world.clock.advance(5_000);
     await resume(world, id);
     world.clock.advance(766);
-    assert.deepEqual(await usage(), { memoryMbMs: 2_000, diskMbMs: 37_000, sandboxMs: 2_000 });
+    assert.deepEqual(await usage(), { memoryMs: 2_000, diskMs: 37_000, pausedMs: 35_000, sandboxMs: 2_000 });
     await pause(world, id);
     world.clock.advance(3_000);
     await world.kill(id);
-    assert.deepEqual(await usage(), { memoryMbMs: 2_000, diskMbMs: 40_000, sandboxMs: 2_000 });
+    assert.deepEqual(await usage(), { memoryMs: 2_000, diskMs: 40_000, pausedMs: 38_000, sandboxMs: 2_000 });
   });
 });
 

@@ -59,7 +59,7 @@ export interface MoveChange {
   /** The generation that is launched from now on; it has no instance yet. */
   readonly generation?: number;
   readonly instance?: Instance;
-  /** Not a field: usage of the instance that the move has ended. */
+  /** Not a field: what the instance has used up to a pause, counted in the transaction of the move. */
   readonly use?: InstanceUse | undefined;
   /** Not a field: what else changes in the transaction. */
   readonly alongside?: (tx: Transaction) => Promise<void>;

@@ -186,7 +186,7 @@ export class SqlSandboxRepository implements SandboxRepository {
       const record = row && this.#toRecord(row);
       if (!record) return undefined;
       const isSame = factsOf(record).metersOnlyDisk === factsOf(current).metersOnlyDisk;
-      if (!isSame || change.use) await this.#deps.usages.countUp(current, { at: change.pausedAt, use: change.use }, tx);
+      if (!isSame || change.use) await this.#deps.usages.countUp(current, change, tx);
       await change.alongside?.(tx);
       return record;
     };

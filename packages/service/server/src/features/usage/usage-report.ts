@@ -67,6 +67,7 @@ function toUsageRow(row: UsageHourTable, groupMs: number): UsageRow {
     cpuMs: row.cpu_ms,
     memoryMbMs: row.memory_mb_ms,
     diskMbMs: row.disk_mb_ms,
+    pausedMs: row.paused_ms,
     runs: row.runs,
     commands: row.commands,
     workspaceRuns: row.workspace_runs,

@@ -39,6 +39,7 @@ function toSandboxUsage({ createdAt, readyAt }: SandboxRecord, counted: UsageRec
     cpuMs: counted?.cpu_ms ?? 0,
     memoryMbMs: counted?.memory_mb_ms ?? 0,
     diskMbMs: counted?.disk_mb_ms ?? 0,
+    pausedMs: counted?.paused_ms ?? 0,
     runs: counted?.runs ?? 0,
     commands: counted?.commands ?? 0,
     egressBytes: counted?.egress_bytes ?? 0,

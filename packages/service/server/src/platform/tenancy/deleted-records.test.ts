@@ -99,7 +99,15 @@ describe('the rows of what was deleted', () => {
     for (const id of ['prj_gone', 'prj_used', 'prj_secret', 'prj_sandbox']) await addProject(world, id, 1);
     await addProject(world, 'prj_open', null);
     await addSecret(world, 'sec_kept', null, 'prj_secret');
-    const hours = { sandbox_ms: 0, cpu_ms: 1, memory_mb_ms: 0, disk_mb_ms: 0, egress_bytes: 0, ingress_bytes: 0 };
+    const hours = {
+      sandbox_ms: 0,
+      paused_ms: 0,
+      cpu_ms: 1,
+      memory_mb_ms: 0,
+      disk_mb_ms: 0,
+      egress_bytes: 0,
+      ingress_bytes: 0,
+    };
     const counts = { runs: 0, commands: 0, workspace_runs: 0, artifact_bytes: 0 };
     const used = { org_id: ORG, hour: 0, project_id: 'prj_used', ...hours, ...counts };
     await world.db.insertInto('usage_hours').values(used).execute();

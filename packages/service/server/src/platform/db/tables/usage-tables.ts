@@ -20,6 +20,7 @@ export interface SandboxUsageTable {
   cpu_ms: number;
   memory_mb_ms: number;
   disk_mb_ms: number;
+  paused_ms: number;
   egress_bytes: number;
   ingress_bytes: number;
   runs: number;
@@ -36,6 +37,7 @@ export interface UsageHourTable {
   cpu_ms: number;
   memory_mb_ms: number;
   disk_mb_ms: number;
+  paused_ms: number;
   runs: number;
   commands: number;
   workspace_runs: number;
