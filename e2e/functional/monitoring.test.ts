@@ -14,13 +14,14 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Makes each metric have a sample with each of its labels: a creation, a run, a replay, a refusal, an end. */
+/** Makes each metric have a sample with each of its labels: a creation, a run, a replay, a pause, a refusal, an end. */
 async function useService(): Promise<void> {
   const { api } = service;
   const { id } = await api.readySandbox();
   const key = randomUUID();
   for (const _ of [1, 2]) await api.post(`/v1/sandboxes/${id}/code/runs`, { code: '1', language: 'python' }, key);
   await api.get('/v1/sandboxes/sbx_none');
+  for (const move of ['pause', 'resume']) await api.post(`/v1/sandboxes/${id}/${move}`, {});
   // The other one lives, so that live sandboxes are counted.
   await api.readySandbox();
   await api.delete(`/v1/sandboxes/${id}`);

@@ -53,6 +53,11 @@ const current = {
   sandboxId: SandboxIdSchema,
   limits: SandboxMetricLimits,
   now: SandboxMeasurement,
+  paused: Type.Optional(
+    Type.Boolean({
+      description: 'True while the sandbox is paused: `now` is what it holds, and its processor use is 0.',
+    }),
+  ),
 };
 export const CurrentSandboxMetrics = Type.Object(current, {
   $id: 'CurrentSandboxMetrics',

@@ -57,8 +57,10 @@ function titleOf(state: TopState, { data, hasMore }: Metrics, { url }: FrameOpti
   if (state.view === 'one') return `${state.selectedId}; k destroys it, ? helps, q quits`;
   const cores = data.reduce((sum, { now }) => sum + now.cpu, 0);
   const count = `${hasMore ? 'the newest ' : ''}${counted(data.length, 'sandbox', 'sandboxes')}`;
+  const paused = data.filter((one) => one.paused).length;
+  const asleep = paused === 0 ? '' : ` (${paused} paused)`;
   const filter = state.filter === '' ? '' : `, only *${state.filter}*`;
-  return `${count}, ${cores.toFixed(2)} cores in use, by ${state.order}${filter}; ? helps, q quits`;
+  return `${count}${asleep}, ${cores.toFixed(2)} cores in use, by ${state.order}${filter}; ? helps, q quits`;
 }
 
 function bodyOf(state: TopState, metrics: Metrics, one: OneSandbox | undefined, options: FrameOptions): string[] {
@@ -94,7 +96,7 @@ function oneLines(one: OneSandbox | undefined, { columns, colors }: FrameOptions
   const graphs = [
     graph(
       'CPU',
-      `${now.cpu.toFixed(2)}/${limits.cpu}`,
+      one.metrics.paused ? 'paused' : `${now.cpu.toFixed(2)}/${limits.cpu}`,
       samples.map(({ cpu }) => cpu),
       limits.cpu,
     ),
@@ -149,7 +151,7 @@ const COMMAND_COLUMNS: readonly Column<CommandRow>[] = [
 /** Columns by importance: a narrow terminal shows the first ones. */
 export const COLUMNS: readonly Column<CurrentSandboxMetrics>[] = [
   { title: 'SANDBOX', value: ({ sandboxId }) => sandboxId },
-  { title: 'CPU', value: ({ now, limits }) => `${now.cpu.toFixed(2)}/${limits.cpu}` },
+  { title: 'CPU', value: ({ now, limits, paused }) => (paused ? 'paused' : `${now.cpu.toFixed(2)}/${limits.cpu}`) },
   { title: 'MEMORY', value: ({ now, limits }) => ofLimit(now.memoryBytes, limits.memoryBytes, formatBytes) },
   { title: 'DISK', value: ({ now, limits }) => ofLimit(now.diskBytes, limits.diskBytes, formatBytes) },
   { title: 'PROCESSES', value: ({ now, limits }) => ofLimit(now.processes, limits.processes) },

@@ -91,6 +91,15 @@ describe('the screen of cloche top', () => {
     assert.ok(lines.slice(0, 10).some((line) => line.startsWith('sbx_40 ')));
   });
 
+  it('the screen of cloche top shows which sandboxes are paused', () => {
+    const data = [measured('sbx_live', 1, 5), { ...measured('sbx_asleep', 0, 9), paused: true }];
+    const options = { columns: 80, rows: 10, colors: picocolors.createColors(false), url: '' };
+    const lines = frameOf(LIST, { data, hasMore: false }, undefined, options);
+    assert.match(lines[0] ?? '', /^2 sandboxes \(1 paused\), /);
+    assert.match(lines.find((line) => line.startsWith('sbx_asleep')) ?? '', / paused /);
+    assert.match(lines.find((line) => line.startsWith('sbx_live')) ?? '', / 1\.00\/1 /);
+  });
+
   it('the screen of cloche top draws what was measured as bars, as many as there is room for', () => {
     assert.equal(sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8), '▁▂▃▄▅▆▇█');
     assert.equal(sparkline([0, 0, 7, 7], 2), '▁█');

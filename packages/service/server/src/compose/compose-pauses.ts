@@ -1,12 +1,14 @@
 import type { SandboxId } from '@cloche/contract';
 import type { RuntimeDriver } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import type { Registry } from 'prom-client';
 import { AutomaticPauses } from '../features/pauses/automatic-pauses.ts';
 import { BeginMove, type BeginMoveDeps } from '../features/pauses/begin-move.ts';
 import { DiskMoves, type DiskMovesDeps } from '../features/pauses/disk-moves.ts';
 import { Freezer } from '../features/pauses/freezer.ts';
 import { KeptDisks } from '../features/pauses/kept-disks.ts';
 import { MovesUnderWay } from '../features/pauses/moves-under-way.ts';
+import { PauseMetrics } from '../features/pauses/pause-metrics.ts';
 import { PauseMoves, type PauseMovesDeps } from '../features/pauses/pause-moves.ts';
 import { PauseSandbox, type PauseSandboxDeps } from '../features/pauses/pause-sandbox.ts';
 import { PauseSupport } from '../features/pauses/pause-support.ts';
@@ -18,6 +20,7 @@ import { UNAUDITED } from '../platform/call/call.ts';
 
 type Made =
   | 'beginMove'
+  | 'metrics'
   | 'freezer'
   | 'disks'
   | 'diskMoves'
@@ -35,6 +38,7 @@ export type PausesDeps = Omit<
   readonly connections: AgentConnections;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly changes: Changes<SandboxId>;
+  readonly registry: Registry;
 };
 
 /** The composed parts of pauses. */
@@ -56,12 +60,13 @@ export function composePauses(deps: PausesDeps): Pauses {
   const underWay = new MovesUnderWay(deps.servers);
   const disks = new KeptDisks(deps.driver, deps.connections);
   const support = new PauseSupport(freezer, disks, deps.servers);
+  const metrics = new PauseMetrics(deps.registry);
   const diskMoves = new DiskMoves({
     ...{ ...deps, disks, freezer },
     destroyLost: ({ id, pauseEpoch }) =>
       deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch),
   });
-  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezer, diskMoves, underWay });
+  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezer, diskMoves, underWay, metrics });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
   return {
     moves,

@@ -164,7 +164,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
   const pauses = composePauses({
     ...instances,
-    ...{ db, changes, access, servers, quotas: deps.quotas, auditLog: deps.auditLog },
+    ...{ db, changes, access, servers, quotas: deps.quotas, auditLog: deps.auditLog, registry: deps.metrics },
     checkOn: (sandboxId) => checkOn(sandboxId),
     destroySandbox,
     awaitLaunch: (record, limit, caller) => awaitSandbox.launched(record, limit, caller),

@@ -1456,6 +1456,10 @@ class CurrentSandboxMetrics(Model):
     """
     limits: SandboxMetricLimits
     now: SandboxMeasurement
+    paused: bool | None = None
+    """
+    True while the sandbox is paused: `now` is what it holds, and its processor use is 0.
+    """
 
 
 class CodeRun(RichRun):
@@ -2204,6 +2208,10 @@ class SandboxMetrics(Model):
     samples: list[SandboxMeasurement]
     """
     Measurements of the last hour, oldest first. Sampling starts at most 11 seconds after the sandbox and restarts with the host daemon.
+    """
+    paused: bool | None = None
+    """
+    True while the sandbox is paused: `now` is what it holds, and its processor use is 0.
     """
 
 

@@ -70,6 +70,33 @@ describe('the metrics of a sandbox', () => {
   });
 });
 
+describe('the metrics of a paused sandbox', () => {
+  it('the metrics of a paused sandbox are what it holds without processor use, do not wake it, and end with the pause', async () => {
+    await using world = await openSandboxes();
+    const sandboxId = await world.createReady();
+    const listed = async () => (await world.call(operations.listSandboxMetrics, {})).data[0];
+    assert.equal((await metricsOf(world, sandboxId)).paused, undefined);
+    await world.call(operations.pauseSandbox, { params: { sandboxId }, body: {} });
+    for (const { now, paused } of [await metricsOf(world, sandboxId), (await listed()) ?? assert.fail()]) {
+      assert.deepEqual([now.cpu, now.memoryBytes, paused], [0, 2 ** 20, true]);
+    }
+    assert.ok((await world.get(sandboxId)).paused);
+    await world.call(operations.resumeSandbox, { params: { sandboxId }, body: {} });
+    assert.deepEqual([(await listed())?.now.cpu, (await listed())?.paused], [0.5, undefined]);
+  });
+
+  it('the metrics of a paused sandbox are zeros when its host has no instance of it', async () => {
+    await using world = await openSandboxes();
+    const sandboxId = await world.createReady();
+    await world.call(operations.pauseSandbox, { params: { sandboxId }, body: {} });
+    world.driver.measure = async () => [];
+    world.driver.history = async () => ({ samples: [] });
+    const [one] = (await world.call(operations.listSandboxMetrics, {})).data;
+    assert.deepEqual([one?.sandboxId, one?.now.memoryBytes, one?.paused], [sandboxId, 0, true]);
+    assert.equal((await metricsOf(world, sandboxId)).now.memoryBytes, 0);
+  });
+});
+
 describe('the list of metrics', () => {
   it('the list of metrics has the newest ready sandboxes up to its limit, and says whether there are more', async () => {
     await using world = await openSandboxes();

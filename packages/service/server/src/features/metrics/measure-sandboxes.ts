@@ -4,6 +4,7 @@ import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { Call } from '../../platform/call/call.ts';
 import { hostError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
@@ -32,8 +33,12 @@ export class MeasureSandboxes {
     const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal, wakes: false });
     try {
       const { now, samples } = await metering.history(sandbox.instance, fromMs, signal);
-      if (!now) throw new AgentError('gone', 'the host has no such instance');
-      return { ...current(sandbox, now), intervalMs: INTERVAL_MS, samples: samples.map(measurement) };
+      if (!now && !factsOf(sandbox).isShownPaused) throw new AgentError('gone', 'the host has no such instance');
+      return {
+        ...current(sandbox, now ?? nothing(sandbox)),
+        intervalMs: INTERVAL_MS,
+        samples: samples.map(measurement),
+      };
     } catch (error) {
       throw await sandboxUse.explain(sandbox, error, signal);
     }
@@ -57,7 +62,7 @@ export class MeasureSandboxes {
       const measured = instances.length === 0 ? [] : await metering.measure(instances, signal);
       const byName = new Map(measured.map((one) => [`${one.sandboxId}/${one.generation}`, one]));
       const data = [...shown].flatMap(([name, record]) => {
-        const now = byName.get(name);
+        const now = byName.get(name) ?? (factsOf(record).isShownPaused ? nothing(record) : undefined);
         return now ? [current(record, now)] : [];
       });
       return { data, hasMore: live.length > limit };
@@ -71,8 +76,16 @@ function nameOf({ id, generation }: SandboxRecord): string {
   return `${id}/${generation}`;
 }
 
-function current({ id, resources }: SandboxRecord, measured: MeasuredInstance): CurrentSandboxMetrics {
+/** Returns the measurement of a paused sandbox that has no instance. */
+function nothing({ id, generation }: SandboxRecord): MeasuredInstance {
+  const measurement = { at: Date.now(), cpu: 0, memoryBytes: 0, egressBytes: 0, ingressBytes: 0 };
+  return { sandboxId: id, generation, measurement };
+}
+
+function current(record: SandboxRecord, measured: MeasuredInstance): CurrentSandboxMetrics {
+  const { id, resources } = record;
   const { diskLimitBytes, inodesLimit } = measured;
+  const now = measurement(measured.measurement);
   return {
     sandboxId: id,
     limits: {
@@ -82,7 +95,8 @@ function current({ id, resources }: SandboxRecord, measured: MeasuredInstance): 
       ...(inodesLimit !== undefined && { inodes: inodesLimit }),
       processes: resources.pids,
     },
-    now: measurement(measured.measurement),
+    // The last interval may have begun before the pause.
+    ...(factsOf(record).isShownPaused ? { now: { ...now, cpu: 0 }, paused: true } : { now }),
   };
 }
 

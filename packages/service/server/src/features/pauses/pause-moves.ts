@@ -15,6 +15,7 @@ import type { DiskMoves } from './disk-moves.ts';
 import type { Freezer } from './freezer.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
+import type { PauseMetrics } from './pause-metrics.ts';
 
 /** Time for the changes that were put off until the wake. */
 const CATCH_UP_MS = 5_000;
@@ -27,6 +28,7 @@ export interface PauseMovesDeps {
   readonly freezer: Freezer;
   readonly diskMoves: DiskMoves;
   readonly underWay: MovesUnderWay;
+  readonly metrics: PauseMetrics;
   readonly beginMove: BeginMove;
   readonly auditLog: Pick<AuditLog, 'append'>;
   readonly executions: Executions;
@@ -76,23 +78,26 @@ export class PauseMoves {
    * @throws AppError
    */
   async pause(call: Audited, ready: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
-    const { beginMove, diskMoves, underWay } = this.#deps;
+    const { beginMove, diskMoves, underWay, metrics } = this.#deps;
     const { by, memory, idle } = pausing;
-    return underWay.perform(ready.id, async () => {
+    const perform = async () => {
       const begun = await beginMove.pause(ready, { by, memory, ...(idle && { idleAt: idle.at }) });
       if (!begun) return undefined;
       return memory === 'drop' ? diskMoves.park(call, begun, pausing) : this.#freeze(call, begun, pausing);
-    });
+    };
+    return underWay.perform(ready.id, () => metrics.pause(by, perform));
   }
 
   /** Wakes a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError; it stays paused then */
   async wake(call: Audited, paused: SandboxRecord, waking: Waking): Promise<SandboxRecord | undefined> {
-    const { beginMove, diskMoves, underWay } = this.#deps;
-    return underWay.perform(paused.id, async () => {
+    const { beginMove, diskMoves, underWay, metrics } = this.#deps;
+    const isOnDisk = factsOf(paused).hasLostMemory;
+    const perform = async () => {
       const begun = await beginMove.wake(paused);
       if (!begun) return undefined;
-      return factsOf(begun).hasLostMemory ? diskMoves.boot(call, begun, waking) : this.#thaw(call, begun, waking);
-    });
+      return isOnDisk ? diskMoves.boot(call, begun, waking) : this.#thaw(call, begun, waking);
+    };
+    return underWay.perform(paused.id, () => metrics.wake(isOnDisk ? 'disk' : 'memory', waking.by, perform));
   }
 
   /** Drops the memory of a paused sandbox. Returns undefined if the record changed meanwhile. @throws AppError */
@@ -109,15 +114,17 @@ export class PauseMoves {
    * on it. @throws AppError; it can be tried again
    */
   async settle(record: SandboxRecord): Promise<boolean> {
-    const { underWay, sandboxes, diskMoves, servers, log } = this.#deps;
+    const { underWay, sandboxes, diskMoves, servers, metrics, log } = this.#deps;
     if (!factsOf(record).isMoving || !(await underWay.isAbandoned(record))) return false;
     await underWay.perform(record.id, async () => {
       const own = await sandboxes.move(record, 'takeOver', { owner: servers.own });
       if (!own) return;
       log.info({ sandboxId: record.id, state: record.pauseState }, 'the pause or wake of another server is taken over');
-      if (stateOf(own) === 'waking') await this.#thaw(UNAUDITED, own, { by: 'operation' });
-      else if (stateOf(own) === 'pausing') await this.#finishPause(own);
-      else await diskMoves.settle(own);
+      const waking = { by: 'operation' } as const;
+      if (stateOf(own) === 'waking') await metrics.wake('memory', waking.by, () => this.#thaw(UNAUDITED, own, waking));
+      else if (stateOf(own) === 'pausing') {
+        await metrics.pause(own.pausedBy ?? 'request', () => this.#finishPause(own));
+      } else await diskMoves.settle(own);
     });
     return true;
   }
@@ -132,21 +139,20 @@ export class PauseMoves {
   }
 
   /** Keeps a sandbox paused that another server has frozen; gives up a pause that has frozen nothing yet. */
-  async #finishPause(own: SandboxRecord): Promise<void> {
+  async #finishPause(own: SandboxRecord): Promise<SandboxRecord | undefined> {
     const { sandboxes, freezer, clock } = this.#deps;
     try {
-      if (!(await freezer.isFrozen(own))) return await this.#undo(own, 'cancelPause');
+      if (!(await freezer.isFrozen(own))) {
+        await this.#undo(own, 'cancelPause');
+        return undefined;
+      }
     } catch (error) {
       throw explainedMove(own, error);
     }
     const pausedAt = clock.now();
     const expiresAt = pausedAt + own.pause.retainMs;
-    await sandboxes.move(
-      own,
-      'finishPause',
-      { pausedAt, expiresAt },
-      moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy),
-    );
+    const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
+    return sandboxes.move(own, 'finishPause', { pausedAt, expiresAt }, audited);
   }
 
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
