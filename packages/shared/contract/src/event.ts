@@ -22,6 +22,7 @@ const SANDBOX_EVENTS = [
   'sandbox.paused',
   'sandbox.resumed',
   'sandbox.memory_lost',
+  'sandbox.retention_ending',
   'sandbox.destroyed',
   'sandbox.failed',
 ] as const;
@@ -86,7 +87,7 @@ export const ResourceEvent = Type.Union(
     eventOf(
       SANDBOX_EVENTS,
       { sandbox: Sandbox },
-      '`sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
+      '`sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.retention_ending`: it is paused, and will be destroyed in 24 hours; once for each pause, again after an extension, and never for a retention of 24 hours or less. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
     ),
     eventOf(
       ARTIFACT_EVENTS,

@@ -7,6 +7,8 @@ export const LIMITS = {
   updateTtlMaxMs: 86_400_000,
   sessionMaxMs: 86_400_000,
   pauseRetainMinMs: 60_000,
+  /** Time between `sandbox.retention_ending` and the end of the retention. A shorter retention has no such event. */
+  retentionNoticeMs: 86_400_000,
   /** Shortest time without use after which a sandbox is paused or destroyed. */
   idleMinMs: 1_000,
   wakeTtlMinMs: 1_000,

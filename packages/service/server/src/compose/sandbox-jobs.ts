@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { RetentionNotices } from '../features/pauses/retention.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
 import type { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import type { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
@@ -12,6 +13,7 @@ const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
 /** How often a server looks for launches, pauses and wakes of servers that have ended. */
 const TAKE_OVER_MS = 1_000;
+const NOTICE_MS = 1_000;
 
 export interface SandboxJobsDeps {
   readonly catalogue: TemplateCatalogue;
@@ -19,6 +21,7 @@ export interface SandboxJobsDeps {
   readonly reaper: Reaper;
   readonly endedRecords: EndedRecords;
   readonly outbox: EventOutbox;
+  readonly retentionNotices: Pick<RetentionNotices, 'pass'>;
   /** Takes over what servers have left. */
   readonly takeOver: () => Promise<void>;
   readonly watchOthers: WatchOthers;
@@ -44,6 +47,10 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     await outbox.forget(clock.now() - settings.eventRetentionMs);
     return FORGET_MS;
   };
+  const announce = async () => {
+    if (!isFenced()) await deps.retentionNotices.pass();
+    return NOTICE_MS;
+  };
   const takeOver = async () => {
     if (!isFenced()) await deps.takeOver();
   };
@@ -51,6 +58,7 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     new Loop('reconcile', mend, RETRY_MS, log),
     new Loop('reap', reap, RETRY_MS, log),
     new Loop('forget', forget, RETRY_MS, log),
+    new Loop('announce ends of pauses', announce, RETRY_MS, log),
     deps.watchOthers('take over launches', takeOver, TAKE_OVER_MS),
   ];
 }

@@ -2228,7 +2228,7 @@ TemplateBuildEvent: TypeAlias = TemplateBuildLogEvent | TemplateBuildCompleteEve
 
 class SandboxResourceEvent(Model):
     """
-    `sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
+    `sandbox.extended`: its lifetime was set anew. `sandbox.updated`: its name or labels were. `sandbox.resumed`: it accepts work again. `sandbox.memory_lost`: it is still paused, and files alone are kept. `sandbox.retention_ending`: it is paused, and will be destroyed in 24 hours; once for each pause, again after an extension, and never for a retention of 24 hours or less. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.
     """
 
     seq: int
@@ -2247,6 +2247,7 @@ class SandboxResourceEvent(Model):
         "sandbox.paused",
         "sandbox.resumed",
         "sandbox.memory_lost",
+        "sandbox.retention_ending",
         "sandbox.destroyed",
         "sandbox.failed",
     ]

@@ -4,8 +4,8 @@ import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { Call } from '../../platform/call/call.ts';
 import { hostError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
-import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
 const MEBIBYTE = 1024 * 1024;

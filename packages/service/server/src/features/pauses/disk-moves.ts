@@ -12,6 +12,7 @@ import type { Freezer } from './freezer.ts';
 import { isGone, type KeptDisks, leftAlive } from './kept-disks.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
+import { retentionFrom } from './retention.ts';
 
 export interface DiskMovesDeps {
   readonly sandboxes: SandboxRepository;
@@ -72,7 +73,7 @@ export class DiskMoves {
     }
     const pausedAt = clock.now();
     const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
-    return this.#toDisk(begun, { pausedAt, expiresAt: pausedAt + retainMs }, audited);
+    return this.#toDisk(begun, { pausedAt, ...retentionFrom(pausedAt, retainMs) }, audited);
   }
 
   /** Ends the frozen instance of a sandbox that is `dropping`. @throws AppError; its memory may be kept then */
@@ -116,7 +117,7 @@ export class DiskMoves {
       default: {
         const pausedAt = clock.now();
         const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
-        await this.#toDisk(own, { pausedAt, expiresAt: pausedAt + own.pause.retainMs }, audited);
+        await this.#toDisk(own, { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs) }, audited);
       }
     }
   }

@@ -16,6 +16,7 @@ import type { Freezer } from './freezer.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 import type { PauseMetrics } from './pause-metrics.ts';
+import { retentionFrom } from './retention.ts';
 
 /** Time for the changes that were put off until the wake. */
 const CATCH_UP_MS = 5_000;
@@ -150,9 +151,8 @@ export class PauseMoves {
       throw explainedMove(own, error);
     }
     const pausedAt = clock.now();
-    const expiresAt = pausedAt + own.pause.retainMs;
     const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
-    return sandboxes.move(own, 'finishPause', { pausedAt, expiresAt }, audited);
+    return sandboxes.move(own, 'finishPause', { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs) }, audited);
   }
 
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
@@ -182,7 +182,7 @@ export class PauseMoves {
       throw explainedMove(begun, error);
     }
     const pausedAt = clock.now();
-    const change = { pausedAt, expiresAt: pausedAt + retainMs, use: await freezer.useOf(begun) };
+    const change = { pausedAt, ...retentionFrom(pausedAt, retainMs), use: await freezer.useOf(begun) };
     const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
     try {
       const paused = await sandboxes.move(begun, 'finishPause', change, audited);

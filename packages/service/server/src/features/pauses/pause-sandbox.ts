@@ -13,6 +13,7 @@ import { filesUnsupported, memoryUnsupported } from './move-support.ts';
 import { refuseNeverPaused } from './never-paused.ts';
 import type { PauseMoves } from './pause-moves.ts';
 import type { PauseSupport } from './pause-support.ts';
+import { retentionFrom } from './retention.ts';
 import type { WakeSandbox } from './wake-sandbox.ts';
 
 export interface PauseSandboxDeps {
@@ -82,7 +83,8 @@ export class PauseSandbox {
 
   async #retain(paused: SandboxRecord, retainMs: number | undefined): Promise<SandboxRecord | undefined> {
     if (retainMs === undefined) return paused;
-    return this.#deps.sandboxes.move(paused, 'setRetention', { expiresAt: this.#deps.clock.now() + retainMs });
+    const { sandboxes, clock } = this.#deps;
+    return sandboxes.move(paused, 'setRetention', retentionFrom(clock.now(), retainMs));
   }
 
   async #requireSupport(record: SandboxRecord, memory: MemoryMode): Promise<void> {

@@ -25,7 +25,7 @@ interface Move {
   readonly from: readonly RecordState[];
   /** Undefined for a move that keeps the state. */
   readonly to?: PauseState | 'ready';
-  readonly event?: 'sandbox.paused' | 'sandbox.resumed' | 'sandbox.memory_lost';
+  readonly event?: 'sandbox.paused' | 'sandbox.resumed' | 'sandbox.memory_lost' | 'sandbox.retention_ending';
 }
 
 /**
@@ -66,6 +66,8 @@ export const MOVES = {
   takeOver: { from: ['pausing', 'waking', 'parking', 'dropping', 'booting'] },
   /** The end of the retention is set anew. */
   setRetention: { from: ['paused', 'parked'] },
+  /** The end of the retention is near. */
+  announceRetention: { from: ['paused', 'parked'], event: 'sandbox.retention_ending' },
 } as const satisfies Record<string, Move>;
 export type MoveName = keyof typeof MOVES;
 

@@ -1,5 +1,5 @@
 /** The queries that find and list sandboxes by what they are. */
-import type { ProjectId } from '@cloche/contract';
+import { LIMITS, type ProjectId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import type { Database } from '../../platform/db/database.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
@@ -8,6 +8,9 @@ import { type Fact, HOLDS_NAME, IS_NOT_ENDED, sandboxThat } from '../sandbox-sta
 import type { SandboxFilter } from './sandbox-repository.ts';
 
 type Row = Selectable<SandboxTable>;
+
+/** Most ends of retentions that one pass announces. */
+const ANNOUNCED_AT_ONCE = 100;
 
 export function findNamed(db: Database, projectId: ProjectId, name: string): Promise<Row | undefined> {
   const query = db.selectFrom('sandboxes').selectAll().where('project_id', '=', projectId).where('name', '=', name);
@@ -42,6 +45,13 @@ export async function nextExpiry(db: Database, now: number): Promise<number | un
   const query = db.selectFrom('sandboxes').select((select) => select.fn.min('expires_at').as('at'));
   const later = query.where(sandboxThat('acceptsWork')).where('expires_at', '>', now);
   return (await later.executeTakeFirst())?.at ?? undefined;
+}
+
+/** A server of an earlier release may have set the expiry without the notice. */
+export function listRetentionEnding(db: Database, now: number): Promise<Row[]> {
+  const query = db.selectFrom('sandboxes').selectAll().where('retention_notice_at', '<=', now);
+  const ending = query.where('expires_at', '>', now).where('expires_at', '<=', now + LIMITS.retentionNoticeMs);
+  return ending.where(sandboxThat('needsWake')).orderBy('retention_notice_at').limit(ANNOUNCED_AT_ONCE).execute();
 }
 
 export function listWithIdleTimeout(db: Database): Promise<Row[]> {

@@ -45,6 +45,8 @@ export interface MoveChange {
   readonly pausedAt?: number;
   /** End of the retention of the pause. */
   readonly expiresAt?: number;
+  /** When that end is announced; null for never. */
+  readonly retentionNoticeAt?: number | null;
   readonly resumed?: {
     readonly at: number;
     readonly by: WakeCause;
@@ -160,6 +162,8 @@ export interface SandboxRepository {
   listExpired(now: number): Promise<SandboxRecord[]>;
   /** Returns the earliest `expiresAt` after `now` of all live sandboxes. */
   nextExpiry(now: number): Promise<number | undefined>;
+  /** Returns some of the sandboxes whose end of the retention is to be announced at `now`, the earliest first. */
+  listRetentionEnding(now: number): Promise<SandboxRecord[]>;
   /** Returns the ready sandboxes that are destroyed or paused when nothing uses them. */
   listWithIdleTimeout(): Promise<SandboxRecord[]>;
 }

@@ -110,6 +110,7 @@ export function toMoveColumns(change: MoveChange) {
     ...(change.diskGeneration === undefined ? {} : { disk_generation: change.diskGeneration }),
     ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
     ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
+    ...(change.retentionNoticeAt === undefined ? {} : { retention_notice_at: change.retentionNoticeAt }),
     ...(change.resumed === undefined
       ? {}
       : {
@@ -120,6 +121,7 @@ export function toMoveColumns(change: MoveChange) {
           last_active_at: change.resumed.at,
           ttl_ms: change.resumed.ttlMs,
           expires_at: change.resumed.at + change.resumed.ttlMs,
+          retention_notice_at: null,
         }),
   };
 }

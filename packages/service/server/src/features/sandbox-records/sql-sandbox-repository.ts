@@ -250,6 +250,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     return queries.nextExpiry(this.#db, now);
   }
 
+  async listRetentionEnding(now: number): Promise<SandboxRecord[]> {
+    return this.#toRecords(await queries.listRetentionEnding(this.#db, now));
+  }
+
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
     return this.#toRecords(await queries.listWithIdleTimeout(this.#db));
   }

@@ -5,7 +5,7 @@ import { pauses } from './migrations/041-pauses-expand.ts';
 import { pausePolicies } from './migrations/042-pause-policies-expand.ts';
 import { names } from './migrations/043-names-expand.ts';
 import { keptDisks } from './migrations/045-kept-disks-expand.ts';
-import { usageOfPauses } from './migrations/046-usage-of-pauses-expand.ts';
+import { pauseAccounts } from './migrations/046-pause-accounts-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -18,7 +18,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '042-pause-policies-expand': pausePolicies,
   '043-names-expand': names,
   '045-kept-disks-expand': keptDisks,
-  '046-usage-of-pauses-expand': usageOfPauses,
+  '046-pause-accounts-expand': pauseAccounts,
 };
 
 /** The newest migration of this version. */

@@ -87,6 +87,8 @@ export interface SandboxTable {
   resumed_lost_reason: Generated<string | null>;
   /** Generation by whose name the disk is kept; null if it is not known to be. */
   disk_generation: Generated<number | null>;
+  /** When the end of the retention is announced; null if it is announced already, or too near to be. */
+  retention_notice_at: Generated<number | null>;
   /** Unique in the project among the sandboxes that have not ended; null without a name. */
   name: Generated<string | null>;
   /** JSON of the command that the sandbox begins with; null without one. */
