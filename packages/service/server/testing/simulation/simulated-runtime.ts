@@ -84,6 +84,7 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
     list: (): Promise<readonly PlaceListing[]> =>
       ask('list', () => runtime.list()).catch((unknown: Error) => [{ place: 'fake', unknown }]),
     uses: () => ask('uses', () => runtime.uses()),
+    usesOf: (instances, signal) => ask('uses of', () => runtime.usesOf(instances), signal),
     capture: (name, request, signal) =>
       ask(`capture ${name.sandboxId}/${name.generation}`, () => runtime.capture(name, request, signal), signal),
     deriveVersion: (request) => ask('derive', () => runtime.deriveVersion(request)),
