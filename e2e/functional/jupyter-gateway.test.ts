@@ -66,6 +66,25 @@ describe('the API of the gateway', () => {
     assert.deepEqual((await jupyter.get('/api/contents')).body.content, []);
   });
 
+  it('a channel of the gateway stays open over a pause, and the next cell wakes the sandbox with its variables', async () => {
+    const { id } = await service.api.readySandbox();
+    const { body: kernel } = await jupyter.post('/api/kernels', { name: `python3@${id}` });
+    await using channels = await jupyter.open(kernel.id);
+    await channels.execute('kept = list(range(100))');
+    for (let pause = 0; pause < 3; pause += 1) {
+      await service.api.post(`/v1/sandboxes/${id}/pause`, {});
+      const before = channels.messages.length;
+      const { stdout, reply } = await channels.execute('for line in kept: print(line)');
+      assert.equal(reply.status, 'ok');
+      assert.deepEqual(stdout.split('\n'), [...Array.from({ length: 100 }, (_, line) => String(line)), '']);
+      const states = channels.messages.slice(before).map(({ content }) => content.execution_state);
+      assert.deepEqual(states.filter(Boolean), ['busy', 'idle'], 'the kernel is the same');
+    }
+    const { resumed, paused } = (await service.api.get(`/v1/sandboxes/${id}`)).body.sandbox;
+    assert.deepEqual([resumed.by, paused], ['operation', undefined]);
+    await service.api.delete(`/v1/sandboxes/${id}`);
+  });
+
   it('the API of the gateway starts a kernel in a sandbox of its own, and ends both', async () => {
     const { status, body: kernel } = await jupyter.post('/api/kernels', {
       name: 'python3',

@@ -298,6 +298,26 @@ describe('the channels of a kernel', () => {
     });
   }
 
+  it('the channels of a kernel tell after a cell that the kernel was replaced before it, unless its death was shown', async () => {
+    const { body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
+    await using channels = await jupyter.open(kernel.id);
+    const restarts = () => channels.messages.filter(({ content }) => content.execution_state === 'restarting').length;
+    assert.equal((await channels.execute('die')).reply.ename, 'KernelDiedError');
+    await channels.execute('print 1');
+    const [, sandboxId, contextId] = /(sbx_\w+)-(cctx_\w+)/.exec(kernel.id) ?? [];
+    const body = { contextId, code: 'die', language: 'python' };
+    const path = `/v1/sandboxes/${sandboxId}/code/runs`;
+    await tenants.call(tenants.keys.whole, 'POST', path, { body, idempotencyKey: 'death' });
+    assert.equal(restarts(), 0);
+    assert.equal((await channels.execute('print 1')).stdout, '1\n');
+    const told = await channels.received(({ content }) => content.execution_state === 'restarting');
+    assert.deepEqual(told.parent_header, {});
+    const last = await channels.received((message) => message !== told && channels.messages.at(-1) === message);
+    assert.equal(last.content.execution_state, 'idle');
+    await channels.execute('print 1');
+    assert.equal(restarts(), 1);
+  });
+
   it('restart the kernel, whose variables are gone', async () => {
     await using channels = await jupyter.open(kernelId);
     await channels.execute('set kept 1');

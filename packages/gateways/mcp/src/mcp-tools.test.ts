@@ -61,3 +61,13 @@ it('the tools of MCP run code and commands, read and write files, keep artifacts
   assert.equal((await call('sandbox_kill', { sandboxId })).sandbox.status, 'destroyed');
   await assert.rejects(call('file_list', { sandboxId, path: '.' }), /sandbox_destroyed/);
 });
+
+it('the tools of MCP create a sandbox that only sandbox_resume wakes, and pass on what a policy must not be', async () => {
+  const { sandbox } = await call('sandbox_create', { pause: { wake: 'explicit', retainMs: 86_400_000 } });
+  const { expiresAt, pausedAt } = (await call('sandbox_pause', { sandboxId: sandbox.id })).sandbox;
+  assert.equal(Date.parse(expiresAt) - Date.parse(pausedAt), 86_400_000);
+  await assert.rejects(call('run_code', { sandboxId: sandbox.id, code: 'value 7' }), /sandbox_paused/);
+  await call('sandbox_resume', { sandboxId: sandbox.id });
+  assert.equal((await call('run_code', { sandboxId: sandbox.id, code: 'value 7' })).result, '7');
+  await assert.rejects(call('sandbox_create', { pause: { afterIdleMs: 1 } }), /afterIdleMs/);
+});

@@ -43,6 +43,7 @@ export async function executeCell(request: ShellRequest, shared: SharedKernel): 
   const outputs = new RunOutputs(tell, executionCount, asksForOwnForms(message.metadata));
   const reply = await replyOf(events, outputs, executionCount);
   shared.executionCount = countAfter(outputs.end, executionCount);
+  shared.noteEnd({ isStateLost: outputs.end.isStateLost, isDeath: DEATHS.has(outputs.end.error?.ename) });
   if (reply.status === 'error' && stop_on_error !== false) shared.abortWaiting();
   return hasExpressions && !takesCells && reply.status === 'ok' ? withExpressions(request, shared, reply) : reply;
 }

@@ -54,6 +54,9 @@ export class SharedKernel {
   #current: ShellRequest | undefined;
   /** The client that the current cell has asked for a line of input. */
   #asked: Connection | undefined;
+  /** Whether the clients have seen the death of the kernel, so that its replacement is no news. */
+  #isDeathKnown = false;
+  #isReplaced = false;
   #facts: Promise<KernelFacts | undefined> | undefined;
   /** Facts about the kernel; undefined until it has answered. */
   knownFacts: KernelFacts | undefined;
@@ -157,6 +160,12 @@ export class SharedKernel {
     await connection.kernel.answer(message);
   }
 
+  /** Notes how a cell ended. Clients are told after its reply that the kernel was replaced before it, unless they know. */
+  noteEnd({ isStateLost, isDeath }: { readonly isStateLost: boolean; readonly isDeath: boolean }): void {
+    this.#isReplaced ||= isStateLost && !this.#isDeathKnown;
+    this.#isDeathKnown = isDeath;
+  }
+
   /** Drops what waits, as the kernel has been replaced. */
   forget(): void {
     this.executionCount = 0;
@@ -197,6 +206,7 @@ export class SharedKernel {
         served.connection.drop();
       });
       this.#asked = undefined;
+      if (this.#isReplaced) await this.#tellReplaced();
     }
     this.#current = undefined;
   }
@@ -222,6 +232,12 @@ export class SharedKernel {
     const reply = await act().catch((error: unknown) => refusal(request.message, String(error)));
     if (reply) await this.#reply(request, reply);
     await this.#status('idle', request.message);
+  }
+
+  async #tellReplaced(): Promise<void> {
+    this.#isReplaced = false;
+    await this.#status('restarting', undefined);
+    await this.#status('idle', undefined);
   }
 
   #status(execution_state: string, request: Message | undefined): Promise<void> {

@@ -1,4 +1,4 @@
-import { LIMITS, type SandboxId } from '@cloche/contract';
+import { LIMITS, type SandboxId, WAKE_MODES } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { z } from 'zod';
 import { createSandbox } from '../sessions/create-sandbox.ts';
@@ -20,6 +20,19 @@ const ttlMs = z.int().min(1).describe('Lifetime from now, in milliseconds.');
 /** Only `/v1` knows how many bytes all variables together may have. */
 const VARIABLES = { entries: LIMITS.envEntries, nameLength: LIMITS.envBytes, valueLength: LIMITS.envBytes };
 
+const ms = () => z.int().min(1).optional();
+
+/** Leaves bounds of values to `/v1`. */
+const PAUSE = z
+  .object({
+    afterIdleMs: ms().describe('Pause it when nothing has used it for so long, in milliseconds.'),
+    onExpiry: z.boolean().optional().describe('Whether to pause it at the end of its lifetime, not destroy it.'),
+    wake: z.enum(WAKE_MODES).optional().describe('What wakes it: `explicit`, sandbox_resume alone.'),
+    wakeTtlMs: ms().describe('Lifetime after a wake, in milliseconds.'),
+    retainMs: ms().describe('Destroy it when it is paused for so long, in milliseconds.'),
+  })
+  .describe('When it is paused by itself, and for how long. Default: never.');
+
 /** The tools that create, find and end sandboxes. */
 export const sandboxTools = [
   describeTool(
@@ -27,19 +40,25 @@ export const sandboxTools = [
     {
       title: 'Create a sandbox',
       description:
-        'Creates a sandbox with a lifetime, and optionally with labels, environment variables and no network.',
+        'Creates a sandbox with a lifetime, and optionally with labels, environment variables and no network. It can be paused by itself.',
       input: z.object({
         name: id().optional().describe('Name that no other sandbox of the project has.'),
         template: id().optional().describe('Slug or id of a template. Default: Python and Node.js.'),
         ttlMs: ttlMs.optional(),
         metadata: labels().optional().describe('Labels.'),
         env: texts(VARIABLES).optional().describe('Environment variables.'),
+        pause: PAUSE.optional(),
         network: z.boolean().default(true).describe('Whether the sandbox reaches the internet.'),
       }),
       output: z.object({ sandbox }),
     },
-    async ({ network, ...given }, { cloche, signal }) => {
-      const body = { ...defined(given), ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }) };
+    async ({ network, pause, ...given }, { cloche, signal }) => {
+      const policy = pause && { pause: defined(pause) };
+      const body = {
+        ...defined(given),
+        ...policy,
+        ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }),
+      };
       return { output: { sandbox: infoOf((await createSandbox(cloche, body, signal)).info) } };
     },
   ),
@@ -97,7 +116,7 @@ export const sandboxTools = [
       input: z.object({
         ...byId,
         force: z.boolean().default(false).describe('Whether to end code and commands that other calls wait for.'),
-        retainMs: z.int().min(1).optional().describe('Destroy it when it is paused for so long, in milliseconds.'),
+        retainMs: ms().describe('Destroy it when it is paused for so long, in milliseconds.'),
       }),
       output: z.object({ sandbox }),
     },
