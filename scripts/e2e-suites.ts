@@ -46,6 +46,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/mcp': 'the server translates requests to those that other files send',
   'functional/mcp-conformance': 'the server translates requests to those that other files send',
   'functional/mcp-python': 'the server translates requests to those that other files send',
+  'functional/pause-journeys':
+    'server and agent decide what a pause does to requests; functional/pauses freezes with each runtime',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/pull-image': 'starts no sandbox',
   'functional/registry-images':

@@ -52,22 +52,6 @@ describe('a paused sandbox on a real host', () => {
     await service.api.delete(path(id));
   });
 
-  it('a paused sandbox on a real host wakes for a run, which is executed once for its key', async () => {
-    const { id } = await service.api.readySandbox();
-    await service.api.run(id, 'count = 0');
-    await pause(id);
-    const key = randomUUID();
-    const body = { code: 'count += 1; count', language: 'python' };
-    const first = await service.api.post(`${path(id)}/code/runs`, body, key);
-    assert.equal(first.body.run.outputs[0].value, '1');
-    assert.equal(first.body.run.stateLost, undefined);
-    await pause(id);
-    assert.deepEqual((await service.api.post(`${path(id)}/code/runs`, body, key)).body, first.body);
-    assert.ok((await get(id)).paused, 'a replay wakes nothing');
-    assert.equal((await service.api.run(id, 'count')).outputs[0]?.value, '1');
-    await service.api.delete(path(id));
-  });
-
   it('a paused sandbox on a real host is kept over a restart of the server and of hostd', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, 'kept = 42');
@@ -80,35 +64,6 @@ describe('a paused sandbox on a real host', () => {
     await delay(1_000);
     const run = await service.api.run(id, 'kept');
     assert.deepEqual([run.outputs[0]?.value, run.stateLost], ['42', undefined]);
-    await service.api.delete(path(id));
-  });
-
-  it('a paused sandbox on a real host has ended its streams with sandbox_paused, and no client that had one wakes it', async () => {
-    const { id } = await service.api.readySandbox();
-    const sandbox = await new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
-    const command = await sandbox.commands.start(['bash', '-c', 'echo begun; sleep 300']);
-    const [isBegun, isWatching] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const streams: Record<string, Promise<unknown>> = {
-      log: (async () => {
-        for await (const event of command.events()) if (event.type === 'log') isBegun.resolve();
-      })(),
-      watch: (async () => {
-        for await (const _ of sandbox.files.watch('/workspace', { onOpen: isWatching.resolve }));
-      })(),
-    };
-    // The types of Node lack its option for headers.
-    const headers = { headers: { authorization: `Bearer ${service.apiKey}` } } as unknown as string[];
-    const terminal = new WebSocket(`${service.url.replace('http', 'ws')}${path(id)}/pty`, headers);
-    await Promise.all([once(terminal, 'message'), isWatching.promise, isBegun.promise]);
-    const closed = once(terminal, 'close');
-    const ends = Object.entries(streams).map(([name, end]) => assert.rejects(end, { code: 'sandbox_paused' }, name));
-    await pause(id);
-    await Promise.all(ends);
-    const [{ code, reason }] = await closed;
-    assert.deepEqual([code, reason], [4410, 'sandbox_paused']);
-    // Longer than a client waits before it tries again.
-    await delay(2_000);
-    assert.ok((await get(id)).paused, 'nothing has woken it');
     await service.api.delete(path(id));
   });
 

@@ -178,7 +178,7 @@ export class PauseMoves {
       }
       await freezer.freeze(begun);
     } catch (error) {
-      await this.#undo(begun, 'cancelPause');
+      if (!(await this.#undo(begun, 'cancelPause'))) return undefined;
       throw explainedMove(begun, error);
     }
     const pausedAt = clock.now();
@@ -207,7 +207,7 @@ export class PauseMoves {
       return awake;
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
-      await this.#undo(begun, 'cancelWake');
+      if (!(await this.#undo(begun, 'cancelWake'))) return undefined;
       checkOn(begun.id);
       throw explainedMove(begun, error);
     }
@@ -223,17 +223,23 @@ export class PauseMoves {
     }
   }
 
-  /** Gives a move up: changes the instance back, and then the record. What fails is left to a later pass. */
-  async #undo(begun: SandboxRecord, cancel: 'cancelPause' | 'cancelWake'): Promise<void> {
+  /**
+   * Gives a move up: changes the instance back, and then the record. What fails is left to a later pass. Returns false if
+   * the record changed meanwhile, such as by a deletion.
+   */
+  async #undo(begun: SandboxRecord, cancel: 'cancelPause' | 'cancelWake'): Promise<boolean> {
     const { sandboxes, servers, log } = this.#deps;
     try {
       // From now on no statement of this move takes effect that the database has got and not answered.
       const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
-      if (own && !(await this.#changeBack(own, cancel))) return;
+      if (own && !(await this.#changeBack(own, cancel))) return true;
       const change = cancel === 'cancelPause' ? { pausedBy: null } : {};
-      if (!own || !(await sandboxes.move(own, cancel, change))) await this.#align(begun.id);
+      if (own && (await sandboxes.move(own, cancel, change))) return true;
+      await this.#align(begun.id);
+      return false;
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a pause or wake that was given up could not be undone yet');
+      return true;
     }
   }
 

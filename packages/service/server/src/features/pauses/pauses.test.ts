@@ -372,4 +372,25 @@ describe('pauses and wakes at the same time', () => {
       assert.equal((await world.get(id)).destroyedReason, 'user_killed');
     }
   });
+
+  it('pauses and wakes at the same time as a deletion that ends their agent say that the sandbox is destroyed', async () => {
+    for (const first of [pause, resume]) {
+      await using world = await openPauses();
+      await using other = await world.beside('srv_2');
+      const id = await world.createReady();
+      if (first === resume) await pause(world, id);
+      const { connect } = world.driver;
+      const broken = async () => {
+        await other.kill(id);
+        throw new AgentError('gone', 'the connection to the agent broke');
+      };
+      world.driver.connect = async (...parts) => ({
+        ...(await connect.apply(world.driver, parts)),
+        pause: broken,
+        resume: broken,
+      });
+      await world.crash();
+      await assert.rejects(first(world, id), { code: 'sandbox_destroyed' });
+    }
+  });
 });

@@ -1,0 +1,336 @@
+/** Pauses and wakes by clients and by policies. With three servers, each request goes to the next one. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SandboxId } from '@cloche/contract';
+import { Cloche } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
+import { SandboxCommands } from '../support/commands.ts';
+import { PausedSandbox } from '../support/paused-sandbox.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+
+let service: TestService;
+before(async () => {
+  service = await sharedService();
+});
+after(() => service?.close());
+
+/** Writes the number of its steps, and its longest time between two of them in seconds. */
+const COUNT = `import json, os, time
+steps, gap, last = 0, 0, time.time()
+while True:
+    now = time.time()
+    steps, gap, last = steps + 1, max(gap, now - last), now
+    with open('/tmp/counting', 'w') as file: json.dump([steps, gap], file)
+    os.replace('/tmp/counting', '/tmp/counted')
+    time.sleep(0.01)
+`;
+const PAUSE_MS = 1_500;
+const LINES = 300;
+const AFTER_IDLE_MS = 2_000;
+
+/** Tests run at the same time, each with a sandbox of its own: they wait for most of their time. */
+const AT_ONCE = { concurrency: 3 };
+
+const sdkOf = ({ id }: PausedSandbox) => new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
+
+function openTerminal({ path }: PausedSandbox): WebSocket {
+  // The types of Node lack its option for headers.
+  const headers = { headers: { authorization: `Bearer ${service.apiKey}` } } as unknown as string[];
+  return new WebSocket(`${service.url.replace('http', 'ws')}${path}/pty`, headers);
+}
+
+/** The fields of a sandbox that a pause and a wake change. */
+const CHANGED = ['status', 'paused', 'resumed', 'sessionStartedAt', 'expiresAt', 'updatedAt'];
+const unchangedOf = (sandbox: object) =>
+  JSON.stringify(Object.entries(sandbox).filter(([field]) => !CHANGED.includes(field)));
+
+describe('a sandbox that is paused and resumed', AT_ONCE, () => {
+  it('idle/P1: a sandbox that is paused and resumed keeps its variables, labels, policy and previews', async () => {
+    const name = `journey-${randomUUID()}`;
+    const metadata = { journey: 'first' };
+    const sandbox = await PausedSandbox.create(service, { name, metadata, pause: { wake: 'explicit' } });
+    await sandbox.value('x = 41');
+    await service.api.post(`${sandbox.path}/previews`, { port: 3000 });
+    const previews = async () => (await service.api.get(`${sandbox.path}/previews`)).body.data.map(unchangedOf);
+    const [before, previewsBefore] = [await sandbox.get(), await previews()];
+
+    const { paused, ...rest } = await sandbox.pause();
+    assert.deepEqual([rest.status, paused?.by, paused?.memory, paused?.place], ['idle', 'request', 'kept', 'memory']);
+    assert.equal(unchangedOf(rest), unchangedOf(before));
+    assert.deepEqual(await previews(), previewsBefore);
+    for (const filter of [`name=${name}`, 'paused=true', 'status=idle']) {
+      const { data } = (await service.api.get(`/v1/sandboxes?${filter}`)).body;
+      assert.ok(
+        data.some(({ id }: { id: string }) => id === sandbox.id),
+        filter,
+      );
+    }
+
+    const resumed = await sandbox.resume();
+    assert.deepEqual([resumed.paused, resumed.resumed?.memory], [undefined, 'kept']);
+    assert.equal(unchangedOf(resumed), unchangedOf(before));
+    assert.ok((resumed.sessionStartedAt ?? '') > (before.sessionStartedAt ?? ''));
+    const run = await service.api.run(sandbox.id, 'x + 1');
+    assert.deepEqual([run.outputs[0]?.value, run.stateLost], ['42', undefined]);
+    await sandbox.delete();
+  });
+
+  it('idle/P2: a sandbox that is paused and resumed has background processes that stood still and go on', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await new SandboxCommands(service, sandbox.id).start(['python3', '-c', COUNT]);
+    const counted = async () =>
+      JSON.parse((await service.api.run(sandbox.id, "print(open('/tmp/counted').read())")).stdout);
+    await eventually(async () => (await counted().catch(() => [0]))[0] > 0);
+    await delay(PAUSE_MS);
+    const [awake, usualGap] = await counted();
+    assert.ok(awake > 1 && usualGap < PAUSE_MS / 1_000, 'the control: without a pause it counts');
+    await sandbox.pause();
+    await delay(PAUSE_MS);
+    await sandbox.resume();
+    const [first, gap] = await counted();
+    assert.ok(gap >= PAUSE_MS / 1_000, `it stood still for ${gap} s of ${PAUSE_MS} ms`);
+    assert.ok(first >= awake, 'the count is not reset');
+    await eventually(async () => (await counted())[0] > first);
+    await sandbox.delete();
+  });
+
+  it('idle/P3: a sandbox that is paused and resumed 100 times at once is paused and resumed once', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await sandbox.value('x = 41');
+    const times = Array.from({ length: 100 });
+    const pauses = await Promise.all(times.map(() => sandbox.pause()));
+    assert.equal(new Set(pauses.map(({ paused }) => paused?.at)).size, 1);
+    assert.ok(pauses[0]?.paused && (await sandbox.isFrozen()));
+    const wakes = await Promise.all(times.map(() => sandbox.resume()));
+    assert.deepEqual([...new Set(wakes.map(({ resumed, paused }) => `${resumed?.at} ${paused}`))].length, 1);
+    assert.ok(!(await sandbox.isFrozen()));
+    assert.deepEqual(await sandbox.events(), ['sandbox.paused', 'sandbox.resumed']);
+    assert.equal(await sandbox.value('x + 1'), '42');
+    await sandbox.delete();
+  });
+
+  it('idle/P7: a sandbox that is paused while it runs code is refused, and with force ends the run', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await sandbox.value('import os, time');
+    const code = "open('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('done')";
+    const begin = async () => {
+      const run = service.api.run(sandbox.id, code);
+      run.catch(() => undefined);
+      const file = `${sandbox.path}/files/content?path=begun`;
+      await eventually(async () => (await service.api.get(file)).status === 200);
+      return { run };
+    };
+    const first = await begin();
+    const refused = await service.api.post(`${sandbox.path}/pause`, {});
+    assert.deepEqual(
+      [refused.status, refused.body.error.code, refused.body.error.details.running],
+      [409, 'conflict', 1],
+    );
+    await new SandboxCommands(service, sandbox.id).run(['touch', 'go']);
+    assert.equal((await first.run).stdout, 'done\n');
+    await new SandboxCommands(service, sandbox.id).run(['rm', 'go', 'begun']);
+    const second = await begin();
+    assert.ok((await sandbox.pause({ force: true })).paused);
+    assert.equal((await second.run).error?.name, 'CanceledError');
+    await sandbox.delete();
+  });
+
+  it('idle/P8: a sandbox that is paused and resumed loses no line of a stream, and shows none twice', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    const commands = new SandboxCommands(service, sandbox.id);
+    const command = await commands.start(`for n in $(seq ${LINES}); do echo "line $n"; sleep 0.01; done`);
+    let text = '';
+    let lastId: string | undefined;
+    const isRunning = Promise.withResolvers<void>();
+    const follow = async () => {
+      for await (const { id, event } of commands.follow(command.id, lastId)) {
+        lastId = id ?? lastId;
+        if (event.type === 'log') text += event.data.data;
+        if (text.includes('line 20\n')) isRunning.resolve();
+        // What a stream ends with if it fails is no event of a command.
+        const { type, data } = event as { type: string; data: { name?: string } };
+        if (type === 'error') return data.name;
+      }
+      return 'ended';
+    };
+    const first = follow();
+    await isRunning.promise;
+    await sandbox.pause();
+    assert.equal(await first, 'sandbox_paused');
+    const seen = text.split('\n').length;
+    assert.ok(seen < LINES, `${seen} lines before the pause`);
+    await delay(PAUSE_MS);
+    assert.equal(await follow(), 'ended');
+    assert.deepEqual(
+      text.trim().split('\n'),
+      Array.from({ length: LINES }, (_, index) => `line ${index + 1}`),
+    );
+    await sandbox.delete();
+  });
+
+  it('idle/P8: a sandbox that is paused ends streams and terminals with sandbox_paused; terminals go on', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    const { files, pty } = await sdkOf(sandbox);
+    const isWatching = Promise.withResolvers<void>();
+    const watch = (async () => {
+      for await (const _ of files.watch('/workspace', { onOpen: isWatching.resolve }));
+    })();
+    let screen = '';
+    const onData = (data: Uint8Array) => {
+      screen += Buffer.from(data).toString();
+    };
+    const terminal = await pty.open({ onData });
+    terminal.write('kept=$((40 + 1)); (sleep 0.5; echo later) & echo be$(echo gun)\n');
+    const socket = openTerminal(sandbox);
+    await Promise.all([once(socket, 'message'), isWatching.promise, eventually(() => screen.includes('begun'))]);
+    const closed = once(socket, 'close');
+    const watchEnds = assert.rejects(watch, { code: 'sandbox_paused' });
+    await sandbox.pause();
+    await watchEnds;
+    const [{ code, reason }] = await closed;
+    assert.deepEqual([code, reason], [4410, 'sandbox_paused']);
+    // Longer than a client waits before it tries again.
+    await delay(2_000);
+    assert.ok((await sandbox.get()).paused, 'no client that had a connection wakes it');
+    const again = await pty.open({ id: terminal.id, onData });
+    again.write('echo "it is $((kept + 1))"\n');
+    await eventually(() => screen.includes('it is 42') && screen.includes('later'));
+    again.close();
+    await sandbox.delete();
+  });
+
+  it('idle/P15: a sandbox that is paused, resumed and used at the same time is in the end as its record says', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await sandbox.value('count = 0');
+    const acts = [() => sandbox.pause({ force: true }), () => sandbox.resume(), () => sandbox.value('count += 1')];
+    for (let round = 0; round < 10; round += 1) {
+      const begun = acts.map(async (_, index) => {
+        await delay((index * 7 + round * 5) % 20);
+        return acts[(index + round) % acts.length]?.();
+      });
+      await Promise.all(begun);
+      assert.equal((await sandbox.get()).paused !== undefined, await sandbox.isFrozen(), `round ${round}`);
+    }
+    await sandbox.delete();
+    for (const act of ['pause', 'resume'] as const) {
+      const ending = await PausedSandbox.create(service);
+      if (act === 'resume') await ending.pause();
+      const moved = service.api.post(`${ending.path}/${act}`, {});
+      assert.equal((await ending.delete()).status, 'destroyed');
+      const { status, body } = await moved;
+      assert.ok(status === 200 || body.error.code === 'sandbox_destroyed', JSON.stringify(body));
+      await eventually(() => hasNoInstance(ending.id));
+    }
+  });
+
+  it('idle/P19: a sandbox that is paused is woken once by 50 runs with one key, of which one is executed', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await sandbox.value('count = 0');
+    await sandbox.pause();
+    const key = randomUUID();
+    const send = () =>
+      service.api.post(`${sandbox.path}/code/runs`, { code: 'count += 1; count', language: 'python' }, key);
+    const answers = await Promise.all(Array.from({ length: 50 }, send));
+    const codes = new Set(answers.flatMap(({ status, body }) => (status === 200 ? [] : [body.error.code])));
+    assert.deepEqual(
+      [...codes].filter((code) => code !== 'idempotency_request_in_progress'),
+      [],
+    );
+    assert.equal((await send()).body.run.outputs[0].value, '1');
+    assert.equal(await sandbox.value('count'), '1');
+    assert.deepEqual(await sandbox.events(), ['sandbox.paused', 'sandbox.resumed']);
+    await sandbox.delete();
+  });
+
+  it('idle/P20: a sandbox that is paused is not there for another organization, and a key without the scope wakes it by a run alone', async () => {
+    const sandbox = await PausedSandbox.create(service);
+    await sandbox.pause();
+    const scopes = ['sandbox:read', 'code:run'];
+    const keys = {
+      narrow: await service.createKey({ scopes } as never),
+      other: await service.createKey({ org: await service.createOrg(randomUUID()), scopes: ['*'] } as never),
+    };
+    const answer = async (key: keyof typeof keys, path: string, body: object) => {
+      const init = { method: 'POST', body: JSON.stringify(body) };
+      const headers = { authorization: `Bearer ${keys[key]}`, 'content-type': 'application/json' };
+      const response = await fetch(new URL(`${sandbox.path}/${path}`, service.url), {
+        ...init,
+        headers: { ...headers, 'idempotency-key': randomUUID() },
+      });
+      const { error } = (await response.json()) as { error?: { code: string } };
+      return error?.code ?? response.status;
+    };
+    for (const act of ['pause', 'resume']) {
+      assert.equal(await answer('other', act, {}), 'not_found');
+      assert.equal(await answer('narrow', act, {}), 'forbidden');
+    }
+    assert.ok((await sandbox.get()).paused);
+    assert.equal(await answer('narrow', 'code/runs', { code: '1', language: 'python' }), 200);
+    assert.equal((await sandbox.get()).paused, undefined);
+    await sandbox.delete();
+  });
+});
+
+/** Returns whether hostd has no record of an instance of the sandbox. */
+function hasNoInstance(id: SandboxId): boolean {
+  try {
+    service.instanceKey(id);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+describe('a sandbox with afterIdleMs', AT_ONCE, () => {
+  const idle = () => PausedSandbox.create(service, { pause: { afterIdleMs: AFTER_IDLE_MS } });
+  const isPaused = async (sandbox: PausedSandbox) => (await sandbox.get()).paused !== undefined;
+  /** Resolves with the time of the pause. */
+  const pausedAt = async (sandbox: PausedSandbox) => {
+    await eventually(() => isPaused(sandbox));
+    const { paused } = await sandbox.get();
+    assert.equal(paused?.by, 'idle');
+    return Date.parse(paused?.at ?? '');
+  };
+
+  it('idle/P13: a sandbox with afterIdleMs is paused so long after its last use, and after a wake, also with a silent terminal', async (t) => {
+    const sandbox = await idle();
+    const terminal = openTerminal(sandbox);
+    await once(terminal, 'message');
+    const closed = once(terminal, 'close');
+    await sandbox.value('1');
+    const usedAt = Date.now();
+    const firstMs = (await pausedAt(sandbox)) - usedAt;
+    assert.ok(firstMs >= AFTER_IDLE_MS - 100, `after ${firstMs} ms`);
+    assert.equal((await closed)[0].code, 4410);
+    const resumedAt = Date.parse((await sandbox.resume()).resumed?.at ?? '');
+    const secondMs = (await pausedAt(sandbox)) - resumedAt;
+    assert.ok(secondMs >= AFTER_IDLE_MS, `after ${secondMs} ms`);
+    t.diagnostic(`paused ${firstMs} ms after the last use, ${secondMs} ms after the wake`);
+    await sandbox.delete();
+  });
+
+  it('idle/P13: a sandbox with afterIdleMs is not paused while a request arrives each second', async () => {
+    const sandbox = await idle();
+    for (const end = performance.now() + 3 * AFTER_IDLE_MS; performance.now() < end; await delay(AFTER_IDLE_MS / 2)) {
+      await sandbox.value('1');
+    }
+    assert.deepEqual(await sandbox.events(), []);
+    await pausedAt(sandbox);
+    await sandbox.delete();
+  });
+
+  it('idle/P13: a sandbox with afterIdleMs is not paused while a background command computes', async () => {
+    const sandbox = await idle();
+    const script = 'import os, time\nwhile not os.path.exists("stop"): pass\ntime.sleep(600)';
+    const commands = new SandboxCommands(service, sandbox.id);
+    await commands.start(['python3', '-c', script]);
+    await delay(3 * AFTER_IDLE_MS);
+    assert.deepEqual(await sandbox.events(), []);
+    await commands.run(['touch', 'stop']);
+    await pausedAt(sandbox);
+    await sandbox.delete();
+  });
+});
