@@ -103,10 +103,10 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
     const times = Array.from({ length: 100 });
     const pauses = await Promise.all(times.map(() => sandbox.pause()));
     assert.equal(new Set(pauses.map(({ paused }) => paused?.at)).size, 1);
-    assert.ok(pauses[0]?.paused && (await sandbox.isFrozen()));
+    assert.ok(pauses[0]?.paused && sandbox.isFrozen());
     const wakes = await Promise.all(times.map(() => sandbox.resume()));
     assert.deepEqual([...new Set(wakes.map(({ resumed, paused }) => `${resumed?.at} ${paused}`))].length, 1);
-    assert.ok(!(await sandbox.isFrozen()));
+    assert.ok(!sandbox.isFrozen());
     assert.deepEqual(await sandbox.events(), ['sandbox.paused', 'sandbox.resumed']);
     assert.equal(await sandbox.value('x + 1'), '42');
     await sandbox.delete();
@@ -212,7 +212,8 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
         return acts[(index + round) % acts.length]?.();
       });
       await Promise.all(begun);
-      assert.equal((await sandbox.get()).paused !== undefined, await sandbox.isFrozen(), `round ${round}`);
+      // A run that reached the agent when it was frozen wakes the sandbox a moment later.
+      await eventually(async () => ((await sandbox.get()).paused !== undefined) === sandbox.isFrozen());
     }
     await sandbox.delete();
     for (const act of ['pause', 'resume'] as const) {

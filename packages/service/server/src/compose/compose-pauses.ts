@@ -13,6 +13,7 @@ import { PauseMoves, type PauseMovesDeps } from '../features/pauses/pause-moves.
 import { PauseSandbox, type PauseSandboxDeps } from '../features/pauses/pause-sandbox.ts';
 import { PauseSupport } from '../features/pauses/pause-support.ts';
 import { ResumeSandbox, type ResumeSandboxDeps } from '../features/pauses/resume-sandbox.ts';
+import { WakeForRequests } from '../features/pauses/wake-for-requests.ts';
 import { WakeSandbox } from '../features/pauses/wake-sandbox.ts';
 import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import type { Changes } from '../platform/base/changes.ts';
@@ -51,6 +52,7 @@ export interface Pauses {
   readonly resumeSandbox: ResumeSandbox;
   readonly support: PauseSupport;
   readonly automaticPauses: AutomaticPauses;
+  readonly wakeForRequests: WakeForRequests;
   /** Resolves when the pauses and wakes under way are over. */
   stop(): Promise<void>;
 }
@@ -75,6 +77,7 @@ export function composePauses(deps: PausesDeps): Pauses {
     wakeSandbox,
     support,
     automaticPauses: new AutomaticPauses({ ...deps, moves }),
+    wakeForRequests: new WakeForRequests({ ...deps, wakeSandbox }),
     pauseSandbox: new PauseSandbox({ ...deps, support, moves, wakeSandbox }),
     resumeSandbox: new ResumeSandbox({ ...deps, wakeSandbox, moves, support }),
     stop: () => underWay.settled(),

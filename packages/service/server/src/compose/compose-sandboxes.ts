@@ -262,9 +262,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         retentionNotices: new RetentionNotices({ sandboxes, clock }),
         outbox,
         takeOver,
+        wakeForRequests: pauses.wakeForRequests,
         watchOthers: deps.watchOthers,
-        settings,
-        isFenced,
+        ...{ settings, isFenced },
         clock,
         log,
       });

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { RetentionNotices } from '../features/pauses/retention.ts';
+import type { WakeForRequests } from '../features/pauses/wake-for-requests.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
 import type { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import type { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
@@ -14,11 +15,14 @@ const FORGET_MS = 3_600_000;
 /** How often a server looks for launches, pauses and wakes of servers that have ended. */
 const TAKE_OVER_MS = 1_000;
 const NOTICE_MS = 1_000;
+/** How often a server looks for requests whose sandbox was paused before its agent read them. */
+const WAKE_MS = 500;
 
 export interface SandboxJobsDeps {
   readonly catalogue: TemplateCatalogue;
   readonly reconcile: () => Promise<unknown>;
   readonly reaper: Reaper;
+  readonly wakeForRequests: WakeForRequests;
   readonly endedRecords: EndedRecords;
   readonly outbox: EventOutbox;
   readonly retentionNotices: Pick<RetentionNotices, 'pass'>;
@@ -41,6 +45,10 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     return settings.reconcileIntervalMs;
   };
   const reap = async () => (isFenced() ? RETRY_MS : (await reaper.sweep()).sleepMs);
+  const wake = async () => {
+    if (!isFenced()) await deps.wakeForRequests.pass();
+    return WAKE_MS;
+  };
   const forget = async () => {
     const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
     if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
@@ -57,6 +65,7 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
   return [
     new Loop('reconcile', mend, RETRY_MS, log),
     new Loop('reap', reap, RETRY_MS, log),
+    new Loop('wake for requests', wake, RETRY_MS, log),
     new Loop('forget', forget, RETRY_MS, log),
     new Loop('announce ends of pauses', announce, RETRY_MS, log),
     deps.watchOthers('take over launches', takeOver, TAKE_OVER_MS),

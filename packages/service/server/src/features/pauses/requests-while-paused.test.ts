@@ -142,6 +142,48 @@ describe('a background command of a paused sandbox', () => {
   });
 });
 
+describe('a request that its agent has not read when it is frozen', () => {
+  /** Holds the runs at the agent until the instance is not frozen, as its socket does. */
+  function holdRuns(world: World, id: SandboxId) {
+    const [hasArrived, isPaused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { connect } = world.driver;
+    world.driver.connect = async (...parts) => {
+      const agent = await connect.apply(world.driver, parts);
+      return {
+        ...agent,
+        async *run(...run) {
+          hasArrived.resolve();
+          await isPaused.promise;
+          await world.until(() => !isFrozen(world, id));
+          yield* agent.run(...run);
+        },
+      };
+    };
+    return { hasArrived: hasArrived.promise, isPaused: isPaused.resolve };
+  }
+
+  for (const wake of ['requests', 'explicit'] as const) {
+    it(`a request that its agent has not read when it is frozen wakes the sandbox as the policy says: ${wake}`, async () => {
+      await using world = await openPauses();
+      const id = await world.createReady({ pause: { wake } });
+      const held = holdRuns(world, id);
+      await world.crash();
+      const run = world.run(id, 'print x');
+      await held.hasArrived;
+      assert.ok((await pause(world, id)).paused);
+      held.isPaused();
+      if (wake === 'explicit') {
+        // Longer than the two looks that would wake it.
+        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        assert.ok((await world.get(id)).paused);
+        await resume(world, id);
+      }
+      assert.equal((await run).stdout, 'x\n');
+      assert.equal((await world.get(id)).paused, undefined);
+    });
+  }
+});
+
 describe('a request that meets the closed gate of an agent', () => {
   /** Closes the gate as a server does that has not written its record yet, and opens it after a while. */
   async function closeGate(world: World, id: SandboxId) {

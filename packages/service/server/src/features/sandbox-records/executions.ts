@@ -105,6 +105,11 @@ export class Executions {
     return [...this.#sandboxes.keys()].filter((id) => this.isRunning(id) || this.isInUse(id));
   }
 
+  /** Returns the sandboxes that requests use now. */
+  inUse(): SandboxId[] {
+    return [...this.#sandboxes.keys()].filter((id) => this.isInUse(id));
+  }
+
   wasUsed(sandboxId: SandboxId): boolean {
     return this.#sandboxes.get(sandboxId)?.used ?? false;
   }

@@ -1,5 +1,5 @@
 /** The queries that find and list sandboxes by what they are. */
-import { LIMITS, type ProjectId } from '@cloche/contract';
+import { LIMITS, type ProjectId, type SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import type { Database } from '../../platform/db/database.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
@@ -52,6 +52,10 @@ export function listRetentionEnding(db: Database, now: number): Promise<Row[]> {
   const query = db.selectFrom('sandboxes').selectAll().where('retention_notice_at', '<=', now);
   const ending = query.where('expires_at', '>', now).where('expires_at', '<=', now + LIMITS.retentionNoticeMs);
   return ending.where(sandboxThat('needsWake')).orderBy('retention_notice_at').limit(ANNOUNCED_AT_ONCE).execute();
+}
+
+export function listPausedOf(db: Database, ids: readonly SandboxId[]): Promise<Row[]> {
+  return db.selectFrom('sandboxes').selectAll().where('id', 'in', ids).where(sandboxThat('needsWake')).execute();
 }
 
 export function listWithIdleTimeout(db: Database): Promise<Row[]> {

@@ -164,6 +164,8 @@ export interface SandboxRepository {
   nextExpiry(now: number): Promise<number | undefined>;
   /** Returns some of the sandboxes whose end of the retention is to be announced at `now`, the earliest first. */
   listRetentionEnding(now: number): Promise<SandboxRecord[]>;
+  /** Returns those of the sandboxes that are paused, or on their way into or out of a pause. */
+  listPausedOf(ids: readonly SandboxId[]): Promise<SandboxRecord[]>;
   /** Returns the ready sandboxes that are destroyed or paused when nothing uses them. */
   listWithIdleTimeout(): Promise<SandboxRecord[]>;
 }

@@ -254,6 +254,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     return this.#toRecords(await queries.listRetentionEnding(this.#db, now));
   }
 
+  async listPausedOf(ids: readonly SandboxId[]): Promise<SandboxRecord[]> {
+    return this.#toRecords(await queries.listPausedOf(this.#db, ids));
+  }
+
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
     return this.#toRecords(await queries.listWithIdleTimeout(this.#db));
   }
