@@ -20,6 +20,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
   'functional/e2b-ledger': 'functional/e2b-javascript tests the same methods',
+  'functional/e2b-pauses': 'the server translates requests to those that functional/pauses sends',
   'functional/e2b-python': 'the server translates requests to those that other files send',
   'functional/e2b-python-ledger': 'functional/e2b-javascript tests the same methods',
   'functional/e2b-refusals': 'the server refuses requests before they reach a sandbox',

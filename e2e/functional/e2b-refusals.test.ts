@@ -163,7 +163,8 @@ describe('what is refused', () => {
     const volumes = { ...options, volumeMounts: { '/data': 'vol' } };
     await assert.rejects(newest.Sandbox.create(volumes), /does not have volumeMounts yet/);
     const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
-    await assert.rejects(sandbox.pause(), /yet/);
+    await assert.rejects(sandbox.createSnapshot(), /yet/);
+    await assert.rejects(sandbox.pause({ keepMemory: false }), /yet/);
     await sandbox.kill();
   });
 });

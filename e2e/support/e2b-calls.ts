@@ -45,8 +45,16 @@ const SANDBOX_CALLS: E2bCalls = {
     await sandbox.files.write('/tmp/download', 'signed');
     assert.equal(await (await fetch(await sandbox.downloadUrl('/tmp/download'))).text(), 'signed');
   },
-  'Sandbox.pause': ({ sandbox }) => sandbox.pause(),
-  'Sandbox.betaPause': ({ sandbox }) => sandbox.betaPause(),
+  'Sandbox.pause': async ({ sandbox }) => {
+    await sandbox.pause();
+    assert.equal((await sandbox.getInfo()).state, 'paused');
+    await sandbox.connect();
+  },
+  'Sandbox.betaPause': async ({ sandbox }) => {
+    await sandbox.betaPause();
+    assert.equal(await sandbox.isRunning(), false);
+    await sandbox.connect();
+  },
   'Sandbox.fork': ({ client, options, sandbox }) => client.Sandbox.fork(sandbox.sandboxId, options),
   'Sandbox.updateNetwork': ({ sandbox }) => sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] }),
   'Sandbox.createSnapshot': ({ sandbox }) => sandbox.createSnapshot(),

@@ -24,6 +24,18 @@ def calling(call: Callable[[Subject], Any], check: Callable[[Any], object] = lam
     return run
 
 
+def pausing(pause: Callable[[Subject], Any]) -> Call:
+    """Pauses the sandbox, looks at it, and wakes it again."""
+
+    async def run(subject: Subject) -> None:
+        await done(pause(subject))
+        assert not await done(subject.box.is_running())
+        assert (await done(subject.box.get_info())).state.value == "paused"
+        await done(subject.box.connect())
+
+    return run
+
+
 async def create(s: Subject) -> None:
     box = await done(s.sandbox.create(timeout=60))
     assert await done(box.is_running())
@@ -202,8 +214,8 @@ CALLS: dict[str, Call] = {
     "Sandbox.set_timeout": set_timeout,
     "Sandbox.download_url": download_url,
     "Sandbox.upload_url": upload_url,
-    "Sandbox.pause": calling(lambda s: s.box.pause()),
-    "Sandbox.beta_pause": calling(lambda s: s.box.beta_pause()),
+    "Sandbox.pause": pausing(lambda s: s.box.pause()),
+    "Sandbox.beta_pause": pausing(lambda s: s.box.beta_pause()),
     "Sandbox.fork": calling(lambda s: s.box.fork()),
     "Sandbox.update_network": calling(lambda s: s.box.update_network({"deny_out": ["0.0.0.0/0"]})),
     "Sandbox.create_snapshot": calling(lambda s: s.box.create_snapshot()),

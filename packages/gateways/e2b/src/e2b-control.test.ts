@@ -46,17 +46,6 @@ function endsIn({ endAt }: Shown, ms: number): void {
   assert.ok(Math.abs(left - ms) < SLACK_MS, `${left} ms are left, not ${ms}`);
 }
 
-it('a connection of E2B wakes a sandbox that was paused, and begins its lifetime', async () => {
-  const { sandboxID } = await created({ timeout: 3600 });
-  const headers = { authorization: `Bearer ${tenants.keys.whole}`, 'content-type': 'application/json' };
-  const path = `${tenants.server.url}/v1/sandboxes/${sandboxID}`;
-  assert.equal((await fetch(`${path}/pause`, { method: 'POST', headers, body: '{}' })).status, 200);
-  assert.equal((await send('POST', `/v2/sandboxes/${sandboxID}/connect`, { timeout: 900 })).status, 200);
-  const { sandbox } = (await (await fetch(path, { headers })).json()) as { sandbox: { paused?: object } };
-  assert.equal(sandbox.paused, undefined);
-  endsIn(await shown(sandboxID), 15 * MINUTE_MS);
-});
-
 describe('the lifetime of a sandbox of E2B', () => {
   const DEFAULT_MS = 5 * MINUTE_MS;
   /** What extends, by the lifetime before and after. */
@@ -258,7 +247,8 @@ describe('metrics of E2B', () => {
 describe('fields of a creation', () => {
   const ACCEPTED: readonly object[] = [
     { autoPause: true },
-    { autoPause: false, autoPauseMemory: false },
+    { autoPause: false, autoPauseMemory: true },
+    { autoPause: null, autoPauseMemory: null, autoResume: null },
     { autoPause: true, autoResume: { enabled: true } },
     { secure: true },
     { secure: false },

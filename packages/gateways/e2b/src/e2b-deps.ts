@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WakeMode } from '@cloche/contract';
 import type { LeavingConnection } from '@cloche/node-support';
 import type { Logger } from 'pino';
 
@@ -40,6 +41,12 @@ export interface Equipment {
   readonly publicPorts: boolean;
 }
 
+export interface BoxState {
+  /** Whether it is paused, or on its way into or out of a pause. */
+  readonly isPaused: boolean;
+  readonly wake: WakeMode;
+}
+
 export interface E2bDeps {
   /**
    * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
@@ -53,8 +60,8 @@ export interface E2bDeps {
   readonly addressOf: (request: IncomingMessage) => string;
   /** Returns the organization of a key that was checked. */
   readonly ownerOf: (apiKey: string) => string;
-  /** Returns whether a sandbox of this id runs, whosever it is. */
-  readonly isLive: (sandboxId: string) => Promise<boolean>;
+  /** Returns the state of the sandbox of this id, whosever it is; undefined if it has ended, or never was. */
+  readonly stateOf: (sandboxId: string) => Promise<BoxState | undefined>;
   /**
    * Sets the lifetime of a sandbox from now on, also to less than it has, with the rights of the key. `/v1` only extends.
    *

@@ -12,7 +12,7 @@ import { isSigned, SignedUrls } from './box/signed-urls.ts';
 import { keyOf } from './control/client-of.ts';
 import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
-import { e2bError } from './e2b-error.ts';
+import { boxError, e2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { PortRouter } from './ports/port-router.ts';
 import { buildRoutes } from './templates/build-routes.ts';
@@ -85,14 +85,14 @@ export class E2bRouter {
     const deps = { ...given, seal: tokens };
     const urls = new SignedUrls(tokens);
     const apps = {
-      control: await serve(deps, async (app) => {
+      control: await serve(deps, e2bError, async (app) => {
         await controlRoutes(app, deps);
         await templateRoutes(app, deps);
         await buildRoutes(app, given);
       }),
-      box: await serve(deps, (app) => boxRoutes(app, deps, urls)),
-      interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
-      signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, urls)),
+      box: await serve(deps, boxError, (app) => boxRoutes(app, deps, urls)),
+      interpreter: await serve(deps, boxError, (app) => interpreterRoutes(app, deps)),
+      signedFiles: await serve(deps, boxError, (app) => signedFileRoutes(app, deps, urls)),
     };
     return new E2bRouter(apps, deps, urls);
   }
@@ -191,9 +191,13 @@ function portOf({ headers }: IncomingMessage): string {
 }
 
 /** Builds an app that listens nowhere: the server passes it requests of its own port. */
-async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Promise<void>): Promise<FastifyInstance> {
+async function serve(
+  { log }: E2bDeps,
+  translate: typeof e2bError,
+  addRoutes: (app: FastifyInstance) => Promise<void>,
+): Promise<FastifyInstance> {
   const answer = (error: unknown) => {
-    const { status, message, headers } = e2bError(error, log);
+    const { status, message, headers } = translate(error, log);
     return { status, headers, body: { code: status, message } };
   };
   // Files may be large, so the rest of a refused one is not read.

@@ -33,7 +33,7 @@ before(async () => {
     },
     addressOf: () => '',
     ownerOf: () => '',
-    isLive: async () => false,
+    stateOf: async () => undefined,
     overwriteTtl: async () => undefined,
     equip: async () => undefined,
     notes: { put: async () => undefined, all: async () => new Map(), keep: async () => undefined },

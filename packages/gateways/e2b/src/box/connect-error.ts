@@ -15,6 +15,7 @@ const CODES: Readonly<Record<string, Code>> = {
   quota_exceeded: Code.ResourceExhausted,
   rate_limited: Code.ResourceExhausted,
   deadline_exceeded: Code.DeadlineExceeded,
+  sandbox_paused: Code.Unavailable,
 };
 
 const RPC_CODES: Readonly<Record<number, string>> = {

@@ -11,6 +11,7 @@ import { bashEvents, isBash } from './bash-run.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { E2bContexts, standingLanguage } from './e2b-contexts.ts';
 import { HomeDirectory } from './home-directory.ts';
+import { refuseWhilePaused } from './paused-box.ts';
 import { lines } from './run-lines.ts';
 import { setVariables } from './variables-of-run.ts';
 
@@ -60,6 +61,7 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
   const home = new HomeDirectory();
   const contexts = new E2bContexts(deps);
   readJsonBodies(app, JSON_BODIES);
+  refuseWhilePaused(app, deps);
   app.post<{ Body: ExecuteBody }>('/execute', { schema: EXECUTE_SCHEMA }, async (request, reply) => {
     const session = sessionOf(request, deps);
     const stop = new AbortController();
@@ -69,7 +71,7 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
     const { code, language } = request.body;
     const events = isBash(language)
       ? bashEvents(session, code, request.body.env_vars ?? {}, stop.signal)
-      : execute(session, home, request.body, { isLive: deps.isLive, signal: stop.signal });
+      : execute(session, home, request.body, { stateOf: deps.stateOf, signal: stop.signal });
     const begun = await begunEvents(events);
     reply.type('application/x-ndjson').send(Readable.from(joined(lines(begun))));
     // Otherwise the head would wait for the first line, and the client's own time limit counts from the head.
@@ -103,7 +105,7 @@ async function* execute(
   session: BoxSession,
   home: HomeDirectory,
   { code, context_id, language, env_vars }: ExecuteBody,
-  { isLive, signal }: Pick<E2bDeps, 'isLive'> & { readonly signal: AbortSignal },
+  { stateOf, signal }: Pick<E2bDeps, 'stateOf'> & { readonly signal: AbortSignal },
 ): AsyncGenerator<CodeRunEvent> {
   // An empty cell has no run.
   if (code === '') return;
@@ -119,7 +121,7 @@ async function* execute(
   try {
     for await (const event of cloche.stream('streamCode', { params: { sandboxId }, body, signal })) {
       const isCanceled = event.type === 'error' && event.data.name === 'CanceledError';
-      if (isCanceled && !(await isLive(sandboxId))) throw new GatewayError(502, 'The sandbox has ended.');
+      if (isCanceled && !(await stateOf(sandboxId))) throw new GatewayError(502, 'The sandbox has ended.');
       yield event;
     }
   } finally {

@@ -1,67 +1,45 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
-import { GatewayError } from '@cloche/kit';
 import { readJsonBodies } from '@cloche/kit/gateway-app';
-import { isClocheError, type Sandbox } from '@cloche/sdk';
+import type { Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { JSON_BODIES } from '../body-bounds.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { clientOf, keyOf } from './client-of.ts';
 import { CREATE_SCHEMA, type CreateRequest, createBody, equipmentOf, ignoredFields } from './create-request.ts';
 import { METRICS_SCHEMA, type MetricsQuery, metricsOf } from './e2b-metrics.ts';
-import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
+import { connection, detailed, listed } from './e2b-sandbox.ts';
 import { IgnoredFields } from './ignored-fields.ts';
+import { lifetimeRoutes } from './lifetime-routes.ts';
 import { LIST_SCHEMA, type ListQuery, listSandboxes } from './list-sandboxes.ts';
+import { type ById, liveSandbox } from './live-sandbox.ts';
 import { logRoutes } from './log-routes.ts';
 import { notYetRoutes } from './not-yet-routes.ts';
+import { DEFAULT_TIMEOUT_S } from './pause-policy.ts';
 import { secretRoutes } from './secret-routes.ts';
 
-const SECONDS = 1000;
-/** Keeps a lifetime up to the end of the longest session within it, when `/v1` looks at it a moment later. */
-const CLOCK_MARGIN_MS = 1000;
-/** Lifetime of a creation and of a connection without `timeout`. */
-const DEFAULT_TIMEOUT_S = 300;
-/** What E2B adds by a refresh without `duration`. */
-const DEFAULT_REFRESH_S = 15;
-
-interface ById {
-  Params: { sandboxID: string };
-}
-interface WithTimeout extends ById {
-  Body: { timeout?: number; duration?: number } | null;
-}
-
-const TIMEOUT_SCHEMA = {
-  body: {
-    type: ['object', 'null'],
-    properties: {
-      timeout: { type: 'integer', minimum: 0, maximum: 86_400 },
-      duration: { type: 'integer', minimum: 0, maximum: 86_400 },
-    },
-  },
-};
+const SECOND_MS = 1000;
 
 /** Registers what E2B's clients call at `E2B_API_URL`. */
 export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
   readJsonBodies(app, JSON_BODIES);
   await secretRoutes(app, deps);
   await notYetRoutes(app);
+  await lifetimeRoutes(app, deps);
   await logRoutes(app, deps);
   const ignored = new IgnoredFields(deps.log);
-  for (const path of ['/sandboxes', '/v2/sandboxes']) {
+  for (const [path, byDefault] of [
+    ['/sandboxes', ['running']],
+    ['/v2/sandboxes', undefined],
+  ] as const) {
     app.post<{ Body: CreateRequest }>(path, { schema: CREATE_SCHEMA }, async (request, reply) => {
       ignored.note(ignoredFields(request.body));
       const sandbox = await createSandbox(request, deps);
       return reply.code(201).send(connection(sandbox.info, keyOf(request), deps));
     });
     app.get<{ Querystring: ListQuery }>(path, { schema: LIST_SCHEMA }, async (request, reply) => {
-      const { sandboxes, nextToken } = await listSandboxes(clientOf(request, deps), request.query);
+      const { sandboxes, nextToken } = await listSandboxes(clientOf(request, deps), request.query, byDefault);
       if (nextToken !== undefined) reply.header('x-next-token', nextToken);
       return sandboxes.map(listed);
-    });
-    app.post<WithTimeout>(`${path}/:sandboxID/connect`, { schema: TIMEOUT_SCHEMA }, async (request) => {
-      const sandbox = await liveSandbox(request, deps);
-      await extendFor(sandbox, request.body?.timeout);
-      return connection(sandbox.info, keyOf(request), deps);
     });
   }
   // An organization is a team. Its key is that of the request, which the client has already.
@@ -85,16 +63,6 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
       return metricsOf(metrics, request.query);
     },
   );
-  app.post<WithTimeout>('/sandboxes/:sandboxID/timeout', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
-    const ttlMs = (request.body?.timeout ?? 0) * SECONDS;
-    if (ttlMs === 0) await (await liveSandbox(request, deps)).kill();
-    else await deps.overwriteTtl(request.raw, keyOf(request), request.params.sandboxID, ttlMs);
-    return reply.code(204).send();
-  });
-  app.post<WithTimeout>('/sandboxes/:sandboxID/refreshes', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
-    await extend(await liveSandbox(request, deps), request.body?.duration ?? DEFAULT_REFRESH_S);
-    return reply.code(204).send();
-  });
 }
 
 /** Ids are opaque, so only the service can check them. */
@@ -103,7 +71,7 @@ function paramsOf({ params }: FastifyRequest<ById>) {
 }
 
 async function createSandbox(request: FastifyRequest<{ Body: CreateRequest }>, deps: E2bDeps): Promise<Sandbox> {
-  const ttlMs = (request.body.timeout || DEFAULT_TIMEOUT_S) * SECONDS;
+  const ttlMs = (request.body.timeout || DEFAULT_TIMEOUT_S) * SECOND_MS;
   const key = request.headers['idempotency-key'];
   const options = typeof key === 'string' ? { idempotencyKey: key } : {};
   const body = { ...createBody(request.body), ttlMs: Math.min(ttlMs, LIMITS.createTtlMaxMs) };
@@ -115,35 +83,4 @@ async function createSandbox(request: FastifyRequest<{ Body: CreateRequest }>, d
     await sandbox.kill().catch(() => undefined);
     throw error;
   }
-}
-
-/** @throws GatewayError 404 for a sandbox that has ended, which E2B does not remember. */
-async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promise<Sandbox> {
-  const sandbox = await clientOf(request, deps).sandboxes.get(request.params.sandboxID);
-  if (!isLive(sandbox.info)) throw new GatewayError(404, `The sandbox ${sandbox.id} has ended.`);
-  return sandbox;
-}
-
-/**
- * Extends for a connection, and wakes a paused sandbox. A key that may not extend connects too, unless it names a
- * timeout.
- */
-async function extendFor(sandbox: Sandbox, timeoutS: number | undefined): Promise<void> {
-  const lifetimeS = timeoutS ?? DEFAULT_TIMEOUT_S;
-  if (sandbox.info.paused) {
-    await sandbox.resume({ ttlMs: Math.min(lifetimeS * SECONDS, LIMITS.sessionMaxMs) });
-    return;
-  }
-  const extended = extend(sandbox, lifetimeS);
-  await extended.catch((error: unknown) => {
-    if (timeoutS !== undefined || !isClocheError(error, 'forbidden')) throw error;
-  });
-}
-
-/** Sets the lifetime unless the sandbox lives longer already, as far as the longest session permits. */
-async function extend(sandbox: Sandbox, timeoutS: number): Promise<void> {
-  const { sessionStartedAt, expiresAt } = sandbox.info;
-  const last = Date.parse(sessionStartedAt) + LIMITS.sessionMaxMs - CLOCK_MARGIN_MS;
-  const end = Math.min(Date.now() + timeoutS * SECONDS, last);
-  if (end > Date.parse(expiresAt)) await sandbox.setTtl(end - Date.now());
 }

@@ -2,6 +2,7 @@ import { type CreateSandboxBody, LIMITS } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
 import { ENVIRONMENT, METADATA, NAME } from '../bounded-schemas.ts';
 import type { Equipment } from '../e2b-deps.ts';
+import { FLAG, PAUSE_FIELDS, PAUSE_PROPERTIES, type PauseRequest, pausePolicyOf } from './pause-policy.ts';
 import { slugOf } from './template-name.ts';
 
 const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
@@ -12,13 +13,11 @@ const NETWORK_NOT_YET = ['rules', 'egressProxy', 'maskRequestHost'] as const;
 /** What Cloche does, or what changes nothing: `secure`, because a token is always needed, and clients start `mcp`. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...['templateID', 'timeout', 'metadata', 'envVars', 'allow_internet_access', 'network', 'secure', 'mcp'],
-  ...['autoPause', 'autoPauseMemory', 'autoResume', ...NOT_YET],
+  ...[...PAUSE_FIELDS, ...NOT_YET],
 ]);
 const KNOWN_IN_NETWORK: ReadonlySet<string> = new Set([
   ...['allowOut', 'denyOut', 'allowPublicTraffic', ...NETWORK_NOT_YET],
 ]);
-/** Fields that end a sandbox at its timeout in place of pausing it. */
-const PAUSES = ['autoPause', 'autoPauseMemory', 'autoResume'] as const;
 
 interface Network {
   readonly allowOut?: readonly string[] | null;
@@ -27,18 +26,15 @@ interface Network {
   readonly [field: string]: unknown;
 }
 
-export interface CreateRequest {
+export interface CreateRequest extends PauseRequest {
   readonly templateID: string;
-  readonly timeout?: number;
   readonly metadata?: Record<string, string> | null;
   readonly envVars?: Record<string, string> | null;
   readonly allow_internet_access?: boolean | null;
   readonly network?: Network | null;
-  readonly autoResume?: { readonly enabled?: boolean } | null;
   readonly [field: string]: unknown;
 }
 
-const FLAG = { type: ['boolean', 'null'] };
 const hosts = { type: ['array', 'null'], items: NAME, maxItems: LIMITS.networkHosts };
 
 /** Checked before the translation. `/v1` then checks the values. */
@@ -48,7 +44,6 @@ export const CREATE_SCHEMA = {
     required: ['templateID'],
     properties: {
       templateID: { ...NAME, minLength: 1 },
-      timeout: { type: 'integer', minimum: 0, maximum: 86_400 },
       metadata: METADATA,
       envVars: ENVIRONMENT,
       allow_internet_access: FLAG,
@@ -57,8 +52,7 @@ export const CREATE_SCHEMA = {
         properties: { allowOut: hosts, denyOut: hosts, allowPublicTraffic: FLAG },
       },
       secure: FLAG,
-      autoPause: FLAG,
-      autoPauseMemory: FLAG,
+      ...PAUSE_PROPERTIES,
     },
   },
 };
@@ -69,8 +63,7 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
   const policy = networkPolicy(request);
   return {
     template: slugOf(request.templateID),
-    // The operator's pauses by default are not for clients that expect none.
-    pause: {},
+    pause: pausePolicyOf(request),
     ...(request.metadata && { metadata: request.metadata }),
     ...(request.envVars && { env: request.envVars }),
     ...(policy && { networkPolicy: policy }),
@@ -89,15 +82,11 @@ function refuseUnknownFeatures(request: CreateRequest): void {
   if (given.length > 0) throw new GatewayError(400, `Cloche does not have ${given.join(', ')} yet; leave it out.`);
 }
 
-/** Returns fields of a creation that are ignored, with why: they are unknown, or Cloche does not pause sandboxes. */
-export function ignoredFields(request: CreateRequest): { field: string; why: string }[] {
+/** Returns the unknown fields of a creation, which are ignored. */
+export function ignoredFields(request: CreateRequest): string[] {
   const fields = Object.keys(request).filter((field) => !KNOWN.has(field));
-  fields.push(
-    ...Object.keys(request.network ?? {}).flatMap((each) => (KNOWN_IN_NETWORK.has(each) ? [] : `network.${each}`)),
-  );
-  const unknown = fields.map((field) => ({ field, why: 'it is unknown' }));
-  const pauses = PAUSES.filter((field) => isSet(request[field]));
-  return [...unknown, ...pauses.map((field) => ({ field, why: 'the sandbox ends at its timeout' }))];
+  const ofNetwork = Object.keys(request.network ?? {}).filter((field) => !KNOWN_IN_NETWORK.has(field));
+  return [...fields, ...ofNetwork.map((field) => `network.${field}`)];
 }
 
 function isSet(value: unknown): boolean {

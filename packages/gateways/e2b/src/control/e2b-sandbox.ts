@@ -33,13 +33,14 @@ export function listed(sandbox: SandboxInfo) {
     alias: sandbox.templateSlug,
     sandboxID: sandbox.id,
     clientID: CLIENT_ID,
-    startedAt: sandbox.createdAt,
-    endAt: sandbox.expiresAt,
+    startedAt: sandbox.sessionStartedAt,
+    // Of a paused sandbox, when it was paused.
+    endAt: sandbox.paused?.at ?? sandbox.expiresAt,
     cpuCount: Math.max(1, Math.round(sandbox.resources.cpu)),
     memoryMB: sandbox.resources.memoryMb,
     diskSizeMB: sandbox.resources.diskMb,
     metadata: sandbox.metadata,
-    state: 'running',
+    state: sandbox.paused ? 'paused' : 'running',
     envdVersion: ENVD_VERSION,
   };
 }
@@ -55,7 +56,11 @@ export async function detailed(sandbox: SandboxInfo, apiKey: string, issuer: Iss
     allowPublicTraffic,
     denyOut: mode === 'denylist' ? hosts : allowInternetAccess && mode !== 'allowlist' ? [] : ['0.0.0.0/0'],
   };
-  return { ...listed(sandbox), envdAccessToken, domain, allowInternetAccess, network };
+  return { ...listed(sandbox), envdAccessToken, domain, allowInternetAccess, network, lifecycle: lifecycleOf(sandbox) };
+}
+
+function lifecycleOf({ pause: { onExpiry, wake } }: SandboxInfo) {
+  return { onTimeout: onExpiry ? 'pause' : 'kill', autoResume: wake !== 'explicit' };
 }
 
 /** Returns whether E2B would list the sandbox: it has no state for one that is ending. */

@@ -5,7 +5,7 @@ const MOST_NOTED = 100;
 /** Longest name of a field in the log. */
 const NAME_CHARACTERS = 64;
 
-/** Logs, once for each, fields of E2B's clients that have no effect. */
+/** Logs, once for each, fields of E2B's clients that are unknown and have no effect. */
 export class IgnoredFields {
   readonly #log: Logger;
   readonly #noted = new Set<string>();
@@ -14,12 +14,12 @@ export class IgnoredFields {
     this.#log = log;
   }
 
-  note(fields: readonly { readonly field: string; readonly why: string }[]): void {
-    for (const { field, why } of fields) {
+  note(fields: readonly string[]): void {
+    for (const field of fields) {
       const name = field.slice(0, NAME_CHARACTERS);
       if (this.#noted.has(name) || this.#noted.size >= MOST_NOTED) continue;
       this.#noted.add(name);
-      this.#log.warn({ field: name, why }, 'a field of an E2B client is ignored');
+      this.#log.warn({ field: name }, 'an unknown field of an E2B client is ignored');
     }
   }
 }

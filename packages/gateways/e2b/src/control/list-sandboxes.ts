@@ -47,34 +47,50 @@ interface Selection {
   readonly query: Readonly<Record<string, string>>;
   readonly selects: (sandbox: SandboxInfo) => boolean;
   readonly limit: number;
+  /** Sandboxes of one answer of `/v1`: more than are shown, where `selects` leaves some out. */
+  readonly partLimit: number;
   readonly nextToken: string | undefined;
 }
 
-/** Lists live sandboxes as a query of E2B asks. @throws GatewayError 400 */
-export async function listSandboxes(cloche: Cloche, given: ListQuery): Promise<Page> {
-  const states = [given.state ?? 'running'].flat().flatMap((each) => each.split(','));
+/**
+ * Lists live sandboxes as a query of E2B asks, by the times of their creations.
+ *
+ * @param byDefault states of a query without any
+ * @throws GatewayError 400
+ */
+export async function listSandboxes(
+  cloche: Cloche,
+  given: ListQuery,
+  byDefault: readonly string[] = STATES,
+): Promise<Page> {
+  const states = [given.state ?? byDefault].flat().flatMap((each) => each.split(','));
   const unknown = states.find((state) => !STATES.includes(state));
   if (unknown !== undefined) throw new GatewayError(400, `There is no state ${unknown}; use ${STATES.join(' or ')}.`);
-  if (!states.includes('running')) return { sandboxes: [] };
+  const isOfBoth = states.includes('running') && states.includes('paused');
+  const limit = Math.min(PAGE, Number(given.limit ?? PAGE));
   const selection: Selection = {
-    query: { ...labelsOf(given.metadata), ...startedAfter(given.startedAfter) },
-    selects: selector(given.template),
-    limit: Math.min(PAGE, Number(given.limit ?? PAGE)),
+    query: { ...labelsOf(given.metadata), ...(!isOfBoth && { paused: String(states.includes('paused')) }) },
+    selects: selector(given),
+    limit,
+    partLimit: given.template === undefined && given.startedAfter === undefined ? limit + 1 : LIMITS.listPage,
     nextToken: given.nextToken,
   };
   return given.order === 'asc' ? oldestFirst(cloche, selection) : newestFirst(cloche, selection);
 }
 
-/** Reads pages of `/v1`, which end where the page ends, so that its cursor continues there. */
-async function newestFirst(cloche: Cloche, { query, selects, limit, nextToken }: Selection): Promise<Page> {
-  const sandboxes: SandboxInfo[] = [];
-  for (let cursor = nextToken; ; ) {
-    const part = { ...query, limit: limit - sandboxes.length, ...(cursor && { cursor }) };
+/** Reads pages of `/v1` until there is one sandbox more than the page has, which shows that there is a next page. */
+async function newestFirst(cloche: Cloche, selection: Selection): Promise<Page> {
+  const { query, selects, limit, partLimit, nextToken } = selection;
+  const before = nextToken === undefined ? {} : { createdBefore: timeOf('nextToken', nextToken) };
+  const newest: SandboxInfo[] = [];
+  let cursor: string | undefined;
+  do {
+    const part = { ...query, ...before, limit: partLimit, ...(cursor && { cursor }) };
     const { data, nextCursor } = await cloche.call('listSandboxes', { query: part });
-    sandboxes.push(...data.filter(selects));
-    if (nextCursor === undefined || sandboxes.length === limit) return { sandboxes, nextToken: nextCursor };
+    newest.push(...data.filter(selects));
     cursor = nextCursor;
-  }
+  } while (cursor !== undefined && newest.length <= limit);
+  return pageOf(newest, limit);
 }
 
 /**
@@ -92,20 +108,22 @@ async function oldestFirst(cloche: Cloche, { query, selects, limit, nextToken }:
     oldest = [...oldest, ...data.filter(selects)].slice(-limit - 1);
     cursor = nextCursor;
   } while (cursor !== undefined);
-  const sandboxes = oldest.reverse().slice(0, limit);
-  return { sandboxes, nextToken: oldest.length > limit ? sandboxes.at(-1)?.createdAt : undefined };
+  return pageOf(oldest.reverse(), limit);
 }
 
-function selector(template: string | undefined): Selection['selects'] {
-  if (template === undefined) return isLive;
-  const slug = slugOf(template);
-  return (sandbox) => isLive(sandbox) && [sandbox.templateSlug, sandbox.templateId as string].includes(slug);
+function pageOf(found: readonly SandboxInfo[], limit: number): Page {
+  const sandboxes = found.slice(0, limit);
+  return { sandboxes, nextToken: found.length > limit ? sandboxes.at(-1)?.createdAt : undefined };
 }
 
-/** E2B includes what started at the time; `/v1` does not. */
-function startedAfter(text: string | undefined): { createdAfter?: string } {
-  if (text === undefined) return {};
-  return { createdAfter: new Date(Date.parse(timeOf('startedAfter', text)) - 1).toISOString() };
+/** The start of a session is no filter of `/v1`: a wake begins one, long after the creation. */
+function selector({ template, startedAfter }: ListQuery): Selection['selects'] {
+  const slug = template === undefined ? undefined : slugOf(template);
+  const from = startedAfter === undefined ? '' : timeOf('startedAfter', startedAfter);
+  return (sandbox) =>
+    isLive(sandbox) &&
+    [undefined, sandbox.templateSlug, sandbox.templateId as string].includes(slug) &&
+    sandbox.sessionStartedAt >= from;
 }
 
 /** @throws GatewayError 400 */

@@ -1,4 +1,5 @@
 import type { CommandLogEntry, SandboxId } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { Command } from '@cloche/sdk';
 import { Commands } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -47,7 +48,10 @@ function lineOf({ message, level, fields }: Omit<Entry, 'timestamp'>): string {
 async function entriesOf(request: FastifyRequest<LogsRequest>, deps: E2bDeps): Promise<Entry[]> {
   const { start, cursor = start, limit = String(ENTRIES), direction = 'forward' } = request.query;
   const cloche = clientOf(request, deps);
-  const sandboxId = (await cloche.sandboxes.get(request.params.sandboxID)).id as SandboxId;
+  const { id, info } = await cloche.sandboxes.get(request.params.sandboxID);
+  // To read them would wake the sandbox, and clients read logs again and again.
+  if (info.paused) throw new GatewayError(409, 'The sandbox is paused; its logs can be read while it runs.');
+  const sandboxId = id as SandboxId;
   const commands = await new Commands(cloche, sandboxId).list({ limit: COMMANDS });
   const read = commands.map(async (command) => {
     const params = { sandboxId, commandId: command.id };

@@ -2,7 +2,6 @@ import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import { TAGS } from './template-name.ts';
 
-const PAUSE = 'Cloche does not pause sandboxes by this protocol yet; use `cloche sandbox pause` or a longer timeout.';
 const SNAPSHOTS = 'Cloche has no snapshots of sandboxes yet; build a template with `cloche template build`.';
 const VOLUMES = 'Cloche has no volumes yet; write files, or build them into a template with `cloche template build`.';
 const TEMPLATES =
@@ -10,8 +9,6 @@ const TEMPLATES =
 
 /** Features of E2B that Cloche lacks, each with a sentence that says what to use. */
 const ROUTES: readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, message: string][] = [
-  ['POST', '/sandboxes/:sandboxID/pause', PAUSE],
-  ['POST', '/sandboxes/:sandboxID/resume', PAUSE],
   ['POST', '/sandboxes/:sandboxID/fork', 'Cloche does not fork sandboxes yet; create another one.'],
   ['POST', '/sandboxes/:sandboxID/snapshots', SNAPSHOTS],
   ['GET', '/snapshots', SNAPSHOTS],

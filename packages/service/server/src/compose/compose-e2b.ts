@@ -29,6 +29,8 @@ import { equipping } from './equip-e2b-sandbox.ts';
 /** Form of ids of sandboxes, for those that a stranger sends. */
 const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
 const SECRET_NAME = 'e2b-access-tokens';
+/** Status by which E2B's clients know that a sandbox does not run. */
+const pausedStatus = 502;
 
 export interface E2bServicesDeps {
   readonly db: Database;
@@ -59,9 +61,10 @@ export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
     previews: previewServer(deps),
     addressOf: (request) => networkOf(callers.addressOf(request)),
     ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
-    async isLive(sandboxId) {
+    async stateOf(sandboxId) {
       const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
-      return found !== undefined && !factsOf(found).isOver;
+      if (!found || factsOf(found).isOver) return undefined;
+      return { isPaused: factsOf(found).needsWake, wake: found.pause.wake };
     },
     overwriteTtl: refusing(ttlOverwriting(deps)),
     equip: refusing(equipping({ ...deps, ...previews })),
@@ -76,15 +79,15 @@ function previewServer({ e2b, previews }: E2bServicesDeps): PreviewServer {
     e2b.publicPorts ? publicPorts.find(sandboxId, port) : undefined;
   return {
     domain,
-    handle: (request, response) => hostRouter.handle(request, response),
-    upgrade: (connection) => hostRouter.upgrade(connection),
+    handle: (request, response) => hostRouter.handle(request, response, { pausedStatus }),
+    upgrade: (connection) => hostRouter.upgrade(connection, { pausedStatus }),
     isPublic: async (sandboxId) => (await find(sandboxId, 1)) !== undefined,
     async findPublic(sandboxId, port) {
       const served = await find(sandboxId, port);
       if (!served) return undefined;
       return {
-        handle: (request, response) => hostRouter.handle(request, response, served),
-        upgrade: (connection) => hostRouter.upgrade(connection, served),
+        handle: (request, response) => hostRouter.handle(request, response, { served, pausedStatus }),
+        upgrade: (connection) => hostRouter.upgrade(connection, { served, pausedStatus }),
       };
     },
   };

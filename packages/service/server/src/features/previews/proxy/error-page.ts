@@ -22,18 +22,22 @@ const TITLES: Record<PreviewErrorCode, string> = {
 /** Forbids scripts and all resources except inline styles. Any page may embed this one. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
+export interface ErrorReply {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  /** Status of `sandbox_paused`. Default: 503, and for a WebSocket that of the same error of the API. */
+  readonly pausedStatus: number | undefined;
+}
+
 /** Answers with a page, or with JSON if the client asks for it. */
-export function sendErrorPage(
-  error: PreviewError,
-  request: IncomingMessage,
-  response: ServerResponse,
-  requestId: string,
-): void {
+export function sendErrorPage(error: PreviewError, { request, response, requestId, pausedStatus }: ErrorReply): void {
   const isJson = wantsJson(request);
   const retries = error.isTemporary && request.method === 'GET';
-  // A WebSocket cannot wait for the sandbox: its client gets the status of the same error of the API.
-  const isRefused = error.code === 'sandbox_paused' && request.headers.upgrade !== undefined;
-  const status = isRefused ? ERRORS.sandbox_paused.status : error.status;
+  // A WebSocket cannot wait for the sandbox.
+  const { upgrade } = request.headers;
+  const ofPaused = pausedStatus ?? (upgrade === undefined ? error.status : ERRORS.sandbox_paused.status);
+  const status = error.code === 'sandbox_paused' ? ofPaused : error.status;
   const text = isJson
     ? JSON.stringify({ error: { code: error.code, message: error.message, requestId } })
     : pageOf(error, retries ? RETRY_SECONDS : undefined);

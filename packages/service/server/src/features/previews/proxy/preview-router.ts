@@ -38,10 +38,16 @@ export interface PreviewRouterDeps {
   readonly log: Logger;
 }
 
-interface Asked {
+/** What is served where the host of the request is not that of a preview, or where others than its users ask. */
+export interface Serving {
+  readonly served?: Served | undefined;
+  /** Status of the answer while the sandbox is paused and the request does not wake it. Default: that of previews. */
+  readonly pausedStatus?: number;
+}
+
+interface Asked extends Serving {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly served: Served | undefined;
 }
 
 /** Serves the hosts of previews. Their requests never reach the API. */
@@ -72,16 +78,15 @@ export class PreviewRouter implements HostRouter {
     return this.#deps.hosts.idOf(headers.host) !== undefined;
   }
 
-  /** @param served what is served, if the host of the request is not that of a preview */
-  handle(request: IncomingMessage, response: ServerResponse, served?: Served): Promise<void> {
+  handle(request: IncomingMessage, response: ServerResponse, serving: Serving = {}): Promise<void> {
     response.on('error', () => undefined);
-    return this.#answer({ request, response, served }, async (forwarding) => forward(forwarding, response));
+    return this.#answer({ request, response, ...serving }, async (forwarding) => forward(forwarding, response));
   }
 
-  upgrade(connection: LeavingConnection, served?: Served): Promise<void> {
+  upgrade(connection: LeavingConnection, serving: Serving = {}): Promise<void> {
     const { request } = connection;
     const response = connection.respond();
-    return this.#answer({ request, response, served }, async (forwarding) => {
+    return this.#answer({ request, response, ...serving }, async (forwarding) => {
       const answer = await forwardUpgrade(forwarding);
       if (answer.kind === 'answered') return deliver(answer.answer, response, forwarding);
       const socket = connection.take();
@@ -97,17 +102,17 @@ export class PreviewRouter implements HostRouter {
 
   /** Never rejects: an error is answered or closes the connection. */
   async #answer(asked: Asked, pass: (forwarding: Forwarding) => Promise<void>): Promise<void> {
-    const { request, response } = asked;
+    const { request } = asked;
     try {
       this.#outcomes.inc({ outcome: await this.#forward(asked, pass) });
     } catch (error) {
-      this.#answerError(error, request, response);
+      this.#answerError(error, asked);
       if (!request.complete) drainBody(request);
     }
   }
 
   /** Answers with the error. Never throws. */
-  #answerError(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+  #answerError(error: unknown, { request, response, pausedStatus }: Asked): void {
     const { ids, log } = this.#deps;
     const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
     const problem = error instanceof PreviewError ? error : failed(error);
@@ -115,7 +120,7 @@ export class PreviewRouter implements HostRouter {
     if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
     try {
       if (response.headersSent || response.destroyed) response.destroy();
-      else sendErrorPage(problem, request, response, requestId);
+      else sendErrorPage(problem, { request, response, requestId, pausedStatus });
     } catch (fault) {
       log.error({ err: fault, requestId }, 'the error of a preview could not be sent');
       response.destroy();

@@ -1,0 +1,23 @@
+import { GatewayError } from '@cloche/kit';
+import type { FastifyInstance } from 'fastify';
+import type { E2bDeps } from '../e2b-deps.ts';
+import { PAUSED } from '../e2b-error.ts';
+
+/** Requests that `/v1`, or this gateway, answers from records although the sandbox is paused. */
+const ANSWERED: ReadonlySet<string | undefined> = new Set([
+  '/process.Process/List',
+  '/process.Process/SendSignal',
+  '/filesystem.Filesystem/GetWatcherEvents',
+  '/filesystem.Filesystem/RemoveWatcher',
+  '/contexts',
+  '/contexts/:id',
+]);
+
+/** Refuses, as E2B does, what a paused sandbox would answer without a wake, unless requests wake it. */
+export function refuseWhilePaused(app: FastifyInstance, deps: Pick<E2bDeps, 'stateOf'>): void {
+  app.addHook('onRequest', async ({ headers, routeOptions }) => {
+    if (!ANSWERED.has(routeOptions.url)) return;
+    const state = await deps.stateOf(String(headers['e2b-sandbox-id']));
+    if (state?.isPaused && state.wake === 'explicit') throw new GatewayError(502, PAUSED);
+  });
+}
