@@ -22,7 +22,7 @@ const PYTEST = `<testsuite><testcase classname="tests.files.test_read" name="tes
 it('the reader of reports counts the cases of both kinds of reports, names those that failed, and leaves out what no service decides', () => {
   const table = tableOf({ js: casesOf('a.json', VITEST), python: casesOf('b.xml', PYTEST) });
   assert.match(table, /\| js \| 2 \| 1 \| 1 \|\n\| python \| 2 \| 1 \| 0 \|\n\| all \| 4 \| 2 \| 1 \|/);
-  assert.match(table, /- 1 pause, snapshot or fork/);
+  assert.match(table, /- 1 make snapshots or forks/);
   const failed = '- files/read.test.ts: read as root: AssertionError: no\n- tests.files.test_read: test_late: late\n';
   assert.ok(table.endsWith(`\n${failed}`), table);
 });

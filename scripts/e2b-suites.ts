@@ -20,7 +20,8 @@ const LEFT_OUT: readonly (readonly [reason: string, pattern: RegExp])[] = [
     /client\.test|egress.?proxy|iam\.test|abortSignal|urls?\.test|test_sandbox_urls|connection.?config|config.?propagation|http2|undici|volume|inflight|validate_?api_?key|handle\w+Error|secret\/secret\.test|paginator|utils|is\.test|lifecycle.?request|network.?transform|envd_/i,
   ],
   ['need other languages', /\b(r|java)\b|test_(r|java)_|_r\b|_java\b|env_vars[/.](test_)?(r|java)/i],
-  ['pause, snapshot or fork', /paus|snapshot|fork|resume|auto_?pause|lifecyclePayload|keep_memory/i],
+  ['make snapshots or forks', /snapshot.?api|fork/i],
+  ['pause without the memory', /filesystem.?only|keep_?memory/i],
   ['build templates', /template/i],
 ];
 
