@@ -43,3 +43,28 @@ export async function pauseEvents({ db }: SandboxesWorld): Promise<string[]> {
   const rows = await db.selectFrom('events').select('type').where('type', 'in', types).orderBy('seq').execute();
   return rows.map(({ type }) => type);
 }
+
+/** What servers that share a database know of each other may be half a second old. */
+export const LAG_MS = 500;
+
+/** Waits until the counter of the sandbox was read since the clock was moved. */
+export async function untilRead(world: SandboxesWorld): Promise<void> {
+  const { driver } = world;
+  const usesOf = driver.usesOf.bind(driver);
+  const isRead = Promise.withResolvers<void>();
+  driver.usesOf = async (...parts) => {
+    const uses = await usesOf(...parts);
+    setImmediate(isRead.resolve);
+    return uses;
+  };
+  await isRead.promise;
+  driver.usesOf = usesOf;
+}
+
+/** Moves the clock over the time without use of a sandbox that is not used meanwhile, in two steps with a reading each. */
+export async function passIdle(world: SandboxesWorld, ms: number, cpuMs = 0, id?: SandboxId): Promise<void> {
+  world.clock.advance(1_000 + LAG_MS);
+  await untilRead(world);
+  if (id) world.driver.spend(id, { cpuMs });
+  world.clock.advance(ms - 1_000);
+}

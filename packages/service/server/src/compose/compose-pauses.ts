@@ -68,7 +68,8 @@ export function composePauses(deps: PausesDeps): Pauses {
     destroyLost: ({ id, pauseEpoch }) =>
       deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch),
   });
-  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezer, diskMoves, underWay, metrics });
+  const beginMove = new BeginMove(deps);
+  const moves = new PauseMoves({ ...deps, beginMove, freezer, disks, diskMoves, underWay, metrics });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
   return {
     moves,

@@ -4,37 +4,23 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { operations, type SandboxId } from '@cloche/contract';
 import { AgentError, LaunchError } from '@cloche/runtime';
-import { freezingOf, isFrozen, openPauses, pause, pauseEvents, resume } from '../../../testing/pauses.ts';
+import {
+  freezingOf,
+  isFrozen,
+  LAG_MS,
+  openPauses,
+  passIdle,
+  pause,
+  pauseEvents,
+  resume,
+  untilRead,
+} from '../../../testing/pauses.ts';
 import { ORG } from '../../../testing/seeded-organizations.ts';
 
 type World = Awaited<ReturnType<typeof openPauses>>;
-/** What servers that share a database know of each other may be half a second old. */
-const LAG_MS = 500;
 const at = (ms: number) => new Date(ms).toISOString();
 
 const isPaused = async (world: World, id: SandboxId) => (await world.get(id)).paused !== undefined;
-
-/** Waits until the counter of the sandbox was read since the clock was moved. */
-async function untilRead(world: World): Promise<void> {
-  const { driver } = world;
-  const usesOf = driver.usesOf.bind(driver);
-  const isRead = Promise.withResolvers<void>();
-  driver.usesOf = async (...parts) => {
-    const uses = await usesOf(...parts);
-    setImmediate(isRead.resolve);
-    return uses;
-  };
-  await isRead.promise;
-  driver.usesOf = usesOf;
-}
-
-/** Moves the clock over the time without use of a sandbox that is not used meanwhile, in two steps with a reading each. */
-async function passIdle(world: World, ms: number, cpuMs = 0, id?: SandboxId): Promise<void> {
-  world.clock.advance(1_000 + LAG_MS);
-  await untilRead(world);
-  if (id) world.driver.spend(id, { cpuMs });
-  world.clock.advance(ms - 1_000);
-}
 
 describe('a pause by idleness', () => {
   it('a pause by idleness comes when nothing has used the sandbox for so long, and says so', async () => {

@@ -99,7 +99,7 @@ export class DiskMoves {
       return awake;
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be booted from its files; it stays paused');
-      await this.#stayParked(begun);
+      if (!(await this.#stayParked(begun))) return undefined;
       throw explainedMove(begun, error);
     }
   }
@@ -160,12 +160,15 @@ export class DiskMoves {
     }
   }
 
-  /** Ends what a failed boot may have launched, and keeps the files. */
-  async #stayParked(begun: SandboxRecord): Promise<void> {
+  /** Ends what a failed boot may have launched, and keeps the files. Returns false if the record has changed meanwhile. */
+  async #stayParked(begun: SandboxRecord): Promise<boolean> {
     const { sandboxes, disks, servers, log } = this.#deps;
     try {
       const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
-      if (!own) return await this.#leave(begun);
+      if (!own) {
+        await this.#leave(begun);
+        return false;
+      }
       // An instance that is left is no part of a parked sandbox, so that the reconciler stops it.
       await disks
         .stop(own)
@@ -174,6 +177,7 @@ export class DiskMoves {
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a boot that was given up could not be undone yet');
     }
+    return true;
   }
 
   /** Removes what a move made of a sandbox that has ended meanwhile. Another server has taken over any other. */

@@ -39,6 +39,22 @@ export class KeptDisks {
     return parked;
   }
 
+  /**
+   * Makes what an instance has written outlive it. Returns the generation by whose name its disk is kept; undefined where
+   * the disk of the instance cannot be kept. Idempotent.
+   */
+  async keep(sandbox: SandboxRecord): Promise<number | undefined> {
+    const { parking } = this.#driver;
+    if (!parking) return undefined;
+    using limit = new Deadline(PARK_MS);
+    try {
+      return (await parking.keep(nameOf(sandbox), limit.signal)).generation;
+    } catch (error) {
+      if (error instanceof ParkingError && error.kind === 'unsupported') return undefined;
+      throw error;
+    }
+  }
+
   /** Launches the instance of the record's generation with the kept disk. Resolves when its agent answers. Idempotent. */
   async boot(sandbox: SandboxRecord): Promise<Instance> {
     const { id, orgId, generation, templateVersionId, diskGeneration, env } = sandbox;

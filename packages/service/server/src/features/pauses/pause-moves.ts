@@ -13,6 +13,7 @@ import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { BeginMove } from './begin-move.ts';
 import type { DiskMoves } from './disk-moves.ts';
 import type { Freezer } from './freezer.ts';
+import type { KeptDisks } from './kept-disks.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 import type { PauseMetrics } from './pause-metrics.ts';
@@ -28,6 +29,7 @@ export interface PauseMovesDeps {
   readonly sandboxes: SandboxRepository;
   readonly freezer: Freezer;
   readonly diskMoves: DiskMoves;
+  readonly disks: Pick<KeptDisks, 'keep'>;
   readonly underWay: MovesUnderWay;
   readonly metrics: PauseMetrics;
   readonly beginMove: BeginMove;
@@ -141,18 +143,22 @@ export class PauseMoves {
 
   /** Keeps a sandbox paused that another server has frozen; gives up a pause that has frozen nothing yet. */
   async #finishPause(own: SandboxRecord): Promise<SandboxRecord | undefined> {
-    const { sandboxes, freezer, clock } = this.#deps;
+    const { sandboxes, freezer, disks, clock } = this.#deps;
+    let diskGeneration: number | undefined;
     try {
       if (!(await freezer.isFrozen(own))) {
         await this.#undo(own, 'cancelPause');
         return undefined;
       }
+      diskGeneration = await disks.keep(own);
     } catch (error) {
       throw explainedMove(own, error);
     }
     const pausedAt = clock.now();
     const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
-    return sandboxes.move(own, 'finishPause', { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs) }, audited);
+    const kept = diskGeneration === undefined ? {} : { diskGeneration };
+    const change = { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs), ...kept };
+    return sandboxes.move(own, 'finishPause', change, audited);
   }
 
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
@@ -166,8 +172,9 @@ export class PauseMoves {
   }
 
   async #freeze(call: Audited, begun: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
-    const { sandboxes, freezer, clock } = this.#deps;
+    const { sandboxes, freezer, disks, clock } = this.#deps;
     const { by, idle, retainMs } = pausing;
+    let diskGeneration: number | undefined;
     try {
       const busy = await freezer.closeGate(begun, pausing);
       if (busy) throw stillRunning(begun, busy.running);
@@ -177,12 +184,15 @@ export class PauseMoves {
         return undefined;
       }
       await freezer.freeze(begun);
+      // Before the record says that it is paused, so that a host that loses power then loses its memory alone.
+      diskGeneration = await disks.keep(begun);
     } catch (error) {
       if (!(await this.#undo(begun, 'cancelPause'))) return undefined;
       throw explainedMove(begun, error);
     }
     const pausedAt = clock.now();
-    const change = { pausedAt, ...retentionFrom(pausedAt, retainMs), use: await freezer.useOf(begun) };
+    const kept = diskGeneration === undefined ? {} : { diskGeneration };
+    const change = { pausedAt, ...retentionFrom(pausedAt, retainMs), ...kept, use: await freezer.useOf(begun) };
     const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
     try {
       const paused = await sandboxes.move(begun, 'finishPause', change, audited);
