@@ -1,50 +1,22 @@
 /** What E2B's clients send to the control plane, on a whole server with a fake runtime. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { assertEndsIn, E2bControl, type ShownSandbox } from '../../../service/server/testing/e2b-control.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const MINUTE_MS = 60_000;
-/** How far a time may lie from the one that a test computes. */
-const SLACK_MS = 30_000;
 
 let tenants: Tenants;
+let e2b: E2bControl;
 before(async () => {
   tenants = await openTenants({ CLOCHE_E2B: 'on' });
+  e2b = new E2bControl(tenants);
 });
 after(() => tenants?.close());
 
-interface Shown {
-  readonly sandboxID: string;
-  readonly endAt: string;
-  readonly startedAt: string;
-}
-
-async function send(method: string, path: string, body?: unknown, key = tenants.keys.whole) {
-  const headers = { 'x-api-key': key, ...(body !== undefined && { 'content-type': 'application/json' }) };
-  const answer = await fetch(`${tenants.server.url}/e2b${path}`, {
-    method,
-    headers,
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  const text = await answer.text();
-  return { status: answer.status, body: text === '' ? undefined : JSON.parse(text), headers: answer.headers };
-}
-
-async function created(body: object = {}): Promise<Shown> {
-  const { status, body: made } = await send('POST', '/v2/sandboxes', { templateID: 'base', ...body });
-  assert.equal(status, 201, JSON.stringify(made));
-  return shown(made.sandboxID);
-}
-
-async function shown(id: string): Promise<Shown> {
-  return (await send('GET', `/sandboxes/${id}`)).body;
-}
-
-/** Asserts that a sandbox ends this long after now. */
-function endsIn({ endAt }: Shown, ms: number): void {
-  const left = Date.parse(endAt) - Date.now();
-  assert.ok(Math.abs(left - ms) < SLACK_MS, `${left} ms are left, not ${ms}`);
-}
+const send = (...sent: Parameters<E2bControl['send']>) => e2b.send(...sent);
+const shown = (id: string) => e2b.show(id);
+const created = async (body?: object) => shown(await e2b.create(body));
 
 describe('the lifetime of a sandbox of E2B', () => {
   const DEFAULT_MS = 5 * MINUTE_MS;
@@ -73,20 +45,20 @@ describe('the lifetime of a sandbox of E2B', () => {
       const { sandboxID } = await created({ timeout: before / 1000 });
       const { status, body: answer } = await send('POST', path.replace('ID', sandboxID), body);
       assert.ok(status < 300, JSON.stringify(answer));
-      endsIn(await shown(sandboxID), after);
+      assertEndsIn(await shown(sandboxID), after);
     });
   }
 
   for (const [name, body] of Object.entries({ none: {}, 'a timeout of 0': { timeout: 0 } })) {
     it(`the lifetime of a sandbox of E2B is five minutes with ${name}`, async () =>
-      endsIn(await created(body), DEFAULT_MS));
+      assertEndsIn(await created(body), DEFAULT_MS));
   }
 
   it('the lifetime of a sandbox of E2B may be set often: each timeout overwrites the one before', async () => {
     const { sandboxID } = await created();
     for (const timeout of [600, 120, 60, 300, 90]) {
       assert.equal((await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout })).status, 204);
-      endsIn(await shown(sandboxID), timeout * 1000);
+      assertEndsIn(await shown(sandboxID), timeout * 1000);
     }
   });
 
@@ -95,12 +67,12 @@ describe('the lifetime of a sandbox of E2B', () => {
     await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 120 });
     const path = `/v1/sandboxes/${sandboxID}`;
     const v1 = (await tenants.call(tenants.keys.whole, 'GET', path)).body.sandbox;
-    endsIn({ ...(await shown(sandboxID)), endAt: v1.expiresAt }, 2 * MINUTE_MS);
+    assertEndsIn({ ...(await shown(sandboxID)), endAt: v1.expiresAt }, 2 * MINUTE_MS);
     const earlier = { body: { ttlMs: MINUTE_MS }, idempotencyKey: 'earlier' };
     assert.equal((await tenants.call(tenants.keys.whole, 'POST', `${path}/ttl`, earlier)).status, 400);
     const later = { body: { ttlMs: 20 * MINUTE_MS }, idempotencyKey: 'later' };
     assert.equal((await tenants.call(tenants.keys.whole, 'POST', `${path}/ttl`, later)).status, 200);
-    endsIn(await shown(sandboxID), 20 * MINUTE_MS);
+    assertEndsIn(await shown(sandboxID), 20 * MINUTE_MS);
     await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 1 });
     const ended = await tenants.call(tenants.keys.whole, 'GET', `${path}?waitFor=destroyed&waitMs=20000`);
     assert.deepEqual([ended.body.sandbox.status, ended.body.sandbox.destroyedReason], ['destroyed', 'ttl_expired']);
@@ -113,7 +85,7 @@ describe('the lifetime of a sandbox of E2B', () => {
     assert.equal((await send('POST', path, { timeout: 60 }, tenants.keys.foreign)).status, 404);
     const { key } = await tenants.operator('/keys', { scopes: ['sandbox:read'] });
     assert.equal((await send('POST', path, { timeout: 60 }, key.secret)).status, 403);
-    endsIn(await shown(sandboxID), 10 * MINUTE_MS);
+    assertEndsIn(await shown(sandboxID), 10 * MINUTE_MS);
     await send('POST', path, { timeout: 60 });
     const { data } = (await tenants.call(tenants.keys.whole, 'GET', '/v1/audit-events?limit=500')).body;
     const mine = data.filter(({ target }: { target: { id: string } }) => target.id === sandboxID);
@@ -160,7 +132,7 @@ describe('a value of another type is refused, as by E2B:', () => {
 describe('a list of E2B', () => {
   const ids: string[] = [];
   const metadata = { suite: 'list' };
-  let second: Shown;
+  let second: ShownSandbox;
   before(async () => {
     for (let count = 0; count < 5; count += 1) ids.push((await created({ metadata })).sandboxID);
     second = await shown(ids[1] as string);
@@ -169,7 +141,7 @@ describe('a list of E2B', () => {
 
   async function list(query: string): Promise<{ ids: number[]; next: string | null; status: number }> {
     const { status, body, headers } = await send('GET', `/v2/sandboxes?metadata=suite%3Dlist&${query}`);
-    const found: number[] = status === 200 ? body.map(({ sandboxID }: Shown) => ids.indexOf(sandboxID)) : [];
+    const found: number[] = status === 200 ? body.map(({ sandboxID }: ShownSandbox) => ids.indexOf(sandboxID)) : [];
     return { ids: found, next: headers.get('x-next-token'), status };
   }
 
