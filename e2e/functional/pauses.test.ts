@@ -64,6 +64,45 @@ describe('a paused sandbox on a real host', () => {
     await service.api.delete(path(id));
   });
 
+  it('a paused sandbox on a real host is woken by no client that had a stream, and each goes on after the wake with nothing lost', async () => {
+    const { id } = await service.api.readySandbox();
+    const sandbox = await new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
+    const command = await sandbox.commands.start([
+      'bash',
+      '-c',
+      'for ((i = 0; i < 500; i++)); do echo $i; sleep 0.01; done',
+    ]);
+    const [isBegun, isWatching] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const pauses = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const printed = (async () => {
+      let text = '';
+      for await (const { data } of command.logs({ onPaused: pauses[0].resolve })) {
+        isBegun.resolve();
+        text += data;
+      }
+      return text;
+    })();
+    const watch = sandbox.files.watch('/workspace', { onOpen: isWatching.resolve, onPaused: pauses[1].resolve });
+    const change = watch.next();
+    // The types of Node lack its option for headers.
+    const headers = { headers: { authorization: `Bearer ${service.apiKey}` } } as unknown as string[];
+    const terminal = new WebSocket(`${service.url.replace('http', 'ws')}${path(id)}/pty`, headers);
+    await Promise.all([once(terminal, 'message'), isWatching.promise, isBegun.promise]);
+    const closed = once(terminal, 'close');
+    await pause(id);
+    await Promise.all(pauses.map(({ promise }) => promise));
+    const [{ code, reason }] = await closed;
+    assert.deepEqual([code, reason], [4410, 'sandbox_paused']);
+    // Longer than a client waits before it tries again.
+    await delay(2_000);
+    assert.ok((await get(id)).paused, 'nothing has woken it');
+    await service.api.post(`${path(id)}/resume`, {});
+    assert.equal(await printed, Array.from({ length: 500 }, (_, line) => `${line}\n`).join(''));
+    assert.deepEqual((await change).value, { type: 'overflow', data: {} });
+    await watch.return();
+    await service.api.delete(path(id));
+  });
+
   it('a paused sandbox on a real host is destroyed at once', async () => {
     const { id } = await service.api.readySandbox();
     await pause(id);

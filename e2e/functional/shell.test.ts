@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { openCloche } from '../support/cloche-terminal.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
@@ -47,14 +48,34 @@ describe('cloche shell', () => {
     }
   });
 
-  it('cloche shell ends when its sandbox is paused, says so, and does not wake it', async () => {
+  it('cloche shell sleeps with its sandbox until a key or a resume wakes it, and leaves it asleep at Ctrl-C', async () => {
     const terminal = openShell();
+    const move = (name: 'pause' | 'resume') => service.api.post(`/v1/sandboxes/${sandboxId}/${name}`, {});
+    const isPaused = async () =>
+      (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.paused !== undefined;
+    const asleep = async (time: number) => {
+      await move('pause');
+      await terminal.shows(new RegExp(`(?:Asleep: press a key.*){${time}}`, 's'));
+      assert.ok(await isPaused());
+    };
     try {
-      terminal.type('echo open\r');
+      terminal.type('kept=41; echo open\r');
       await terminal.shows('\ropen\r\n');
-      await service.api.post(`/v1/sandboxes/${sandboxId}/pause`, {});
+      await asleep(1);
+      terminal.type('x');
+      await eventually(async () => !(await isPaused()));
+      await terminal.shows(/Asleep.*\ropen\r\n/s);
+      terminal.type('echo $((kept + 1))\r');
+      await terminal.shows('\r42\r\n');
+      await asleep(2);
+      await move('resume');
+      await terminal.shows(/(?:Asleep.*){2}\r42\r\n/s);
+      terminal.type('echo $((kept + 2))\r');
+      await terminal.shows('\r43\r\n');
+      await asleep(3);
+      terminal.type('\x03');
       await terminal.shows(/was paused\. This wakes it: cloche shell \S+ --pty pty_\S+\r\n/);
-      assert.ok((await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.paused);
+      assert.ok(await isPaused());
     } finally {
       await terminal.close();
       await service.api.post(`/v1/sandboxes/${sandboxId}/resume`, {});

@@ -34,6 +34,7 @@ import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 import { putSigned, type SignedUpload, sourceError } from './signed-upload.ts';
+import { untilResumed } from './until-resumed.ts';
 
 /** An interruption of a stream that was open for this long does not count as a further failure in a row. */
 const STEADY_MS = 5000;
@@ -44,6 +45,13 @@ interface Resumption<Event> {
   /** Returns the number after which a stream that follows this event is resumed. */
   readonly seqOf: (event: Event) => number | undefined;
   readonly isLast: (event: Event) => boolean;
+  /** Resolves when the stream can be opened again after a pause of its sandbox has ended it. */
+  readonly afterPause?: () => Promise<void>;
+}
+
+export interface PauseCallback {
+  /** Called when a pause of the sandbox has ended the stream, which goes on when something resumes the sandbox. */
+  onPaused?: (() => void | Promise<void>) | undefined;
 }
 
 /** Makes the request optional if none of its parts is required. */
@@ -124,10 +132,20 @@ export class ApiClient {
 
   /**
    * Yields the events of a command up to its `exit`. Resumes an interrupted stream where it stopped, and waits up to 30
-   * seconds for an unreachable service, for example while it restarts. Leaving the loop does not affect the command.
+   * seconds for an unreachable service, for example while it restarts. Goes on after a pause of the sandbox, which it
+   * does not end. Leaving the loop does not affect the command.
    */
-  follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
+  follow(
+    id: FollowId,
+    request: RequestOf<FollowId>,
+    { onPaused }: PauseCallback = {},
+  ): AsyncGenerator<CommandEvent, void> {
+    const afterPause = async () => {
+      await onPaused?.();
+      await untilResumed(this, request.params.sandboxId, request);
+    };
     return this.#resuming(id, request, {
+      afterPause,
       read: readCommandEvents,
       seqOf: (event) => (event.type === 'log' ? event.data.seq : undefined),
       isLast: ({ type }) => type === 'exit',
@@ -162,15 +180,38 @@ export class ApiClient {
   }
 
   /**
-   * Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported.
+   * Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. Goes
+   * on after a pause of the sandbox, which it does not end, with `overflow`.
    * @param onOpen called once, when all later changes will be reported.
    */
-  async *watch(id: WatchId, request: RequestOf<WatchId>, onOpen?: () => void): AsyncGenerator<FileEvent, void> {
+  async *watch(
+    id: WatchId,
+    request: RequestOf<WatchId>,
+    { onOpen, onPaused }: PauseCallback & { onOpen?: (() => void) | undefined } = {},
+  ): AsyncGenerator<FileEvent, void> {
+    let isOpen = false;
+    const open = () => {
+      if (!isOpen) onOpen?.();
+      isOpen = true;
+    };
+    for (;;) {
+      try {
+        return yield* this.#watchOnce(id, request, open);
+      } catch (error) {
+        if (!isOpen || !isClocheError(error, 'sandbox_paused')) throw error;
+      }
+      await onPaused?.();
+      await untilResumed(this, request.params.sandboxId, request);
+      yield { type: 'overflow', data: {} };
+    }
+  }
+
+  async *#watchOnce(id: WatchId, request: RequestOf<WatchId>, onOpen: () => void): AsyncGenerator<FileEvent, void> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
     const deadline = new Deadline(prepared.timeoutMs, request.signal);
     try {
       const body = await this.#retrying(prepared, deadline, readEventBody);
-      onOpen?.();
+      onOpen();
       yield* readFileEvents(body, deadline);
     } catch (error) {
       throw outcomeOf(error, prepared, deadline, request.signal);
@@ -203,19 +244,22 @@ export class ApiClient {
   async *#resuming<Event>(
     id: FollowId | BuildFollowId | EventFeedId | RunFeedId,
     request: RequestOf<FollowId> | RequestOf<BuildFollowId> | RequestOf<EventFeedId> | RequestOf<RunFeedId>,
-    { read, seqOf, isLast }: Resumption<Event>,
+    { read, seqOf, isLast, afterPause }: Resumption<Event>,
   ): AsyncGenerator<Event, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
     let failures = 0;
+    let hasBeenOpen = false;
     const outage = this.outage(request);
     for (;;) {
       const resumed: AnyRequest = { ...forgetTypes(request), query: { ...request.query, afterSeq } };
       const prepared = prepareRequest(id, resumed, this.#options);
       const deadline = new Deadline(prepared.timeoutMs, request.signal);
       let openedAt: number | undefined;
+      let isPaused = false;
       try {
         const body = await this.#retrying(prepared, deadline, readEventBody);
         openedAt = performance.now();
+        hasBeenOpen = true;
         outage.noteResponse();
         for await (const event of read(body, deadline)) {
           failures = 0;
@@ -228,13 +272,15 @@ export class ApiClient {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
         // A proxy may end each stream that is silent for a minute; that is no failure of the service.
         if (openedAt !== undefined && performance.now() - openedAt >= STEADY_MS) failures = 0;
+        isPaused = hasBeenOpen && afterPause !== undefined && isClocheError(outcome, 'sandbox_paused');
         const mayReturn = openedAt === undefined && (await outage.shouldRetry(outcome));
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
-        if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
-        if (!mayReturn) failures += 1;
+        if (!isPaused && !mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
+        if (!isPaused && !mayReturn) failures += 1;
       } finally {
         deadline.close();
       }
+      if (isPaused) await afterPause?.();
     }
   }
 

@@ -1,7 +1,12 @@
 import type { CommandEvent, Command as CommandInfo, CommandLogEntry, Signal } from '@cloche/contract';
-import type { ApiClient } from './api-client.ts';
+import type { ApiClient, PauseCallback } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 import { type WaitOptions, waitForEnd } from './wait-for-end.ts';
+
+export interface FollowOptions extends CallOptions, PauseCallback {
+  /** Only output after the entry with this number. Default: all. */
+  afterSeq?: number | undefined;
+}
 
 /** A command in a sandbox. */
 export class Command {
@@ -39,20 +44,20 @@ export class Command {
     return this.#info;
   }
 
-  /** Yields the output so far and the output to come, in order, until the command ends. Reconnects where it stopped. */
-  async *logs(options: CallOptions & { afterSeq?: number } = {}): AsyncGenerator<CommandLogEntry, void> {
+  /**
+   * Yields the output so far and the output to come, in order, until the command ends. Reconnects where it stopped, also
+   * when something resumes a sandbox that was paused.
+   */
+  async *logs(options: FollowOptions = {}): AsyncGenerator<CommandLogEntry, void> {
     for await (const event of this.events(options)) if (event.type === 'log') yield event.data;
   }
 
   /**
    * Yields the output as `logs` does, then `exit` with the ended command. Leaving the loop does not affect the command.
    */
-  async *events({
-    afterSeq = 0,
-    ...options
-  }: CallOptions & { afterSeq?: number } = {}): AsyncGenerator<CommandEvent, void> {
+  async *events({ afterSeq = 0, onPaused, ...options }: FollowOptions = {}): AsyncGenerator<CommandEvent, void> {
     const request = { ...options, params: this.#params, query: { afterSeq } };
-    for await (const event of this.#client.follow('streamCommand', request)) {
+    for await (const event of this.#client.follow('streamCommand', request, { onPaused })) {
       if (event.type === 'exit') this.#info = event.data;
       yield event;
     }

@@ -1,5 +1,5 @@
 import type { ArchiveFormat, FileEntry, FileEvent, FileUser, SandboxId } from '@cloche/contract';
-import type { ApiClient } from './api-client.ts';
+import type { ApiClient, PauseCallback } from './api-client.ts';
 import { isClocheError } from './cloche-error.ts';
 import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions, UploadBytes } from './request.ts';
@@ -41,7 +41,7 @@ export interface FileStream {
   readonly etag: string | undefined;
 }
 
-export interface WatchOptions extends Omit<FileOptions, 'idempotencyKey'> {
+export interface WatchOptions extends Omit<FileOptions, 'idempotencyKey'>, PauseCallback {
   /** Also watches directories below. Default: false. */
   recursive?: boolean | undefined;
   onOpen?: (() => void) | undefined;
@@ -153,14 +153,15 @@ export class Files {
    * for await (const event of sandbox.files.watch('results')) if (event.type === 'created') console.log(event.data.path);
    * ```
    *
-   * The loop opens the watch. `onOpen` is called once, when all later changes will be reported.
+   * The loop opens the watch. `onOpen` is called once, when all later changes will be reported. A pause of the sandbox
+   * ends no loop: `overflow` follows when something has resumed it.
    */
   watch(
     path = '/workspace',
-    { recursive, user, onOpen, ...options }: WatchOptions = {},
+    { recursive, user, onOpen, onPaused, ...options }: WatchOptions = {},
   ): AsyncGenerator<FileEvent, void> {
     const query = { path, ...as(user), ...(recursive === undefined ? {} : { recursive }) };
-    return this.#client.watch('watchFiles', { ...options, params: this.#params, query }, onOpen);
+    return this.#client.watch('watchFiles', { ...options, params: this.#params, query }, { onOpen, onPaused });
   }
 
   #open(path: string, { range, ifMatch, user, ...options }: ReadFileOptions): Promise<Response> {

@@ -1,7 +1,9 @@
 import type { CommandUser, SandboxId } from '@cloche/contract';
-import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
+import { PAUSED_CLOSE_CODE, SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
+import type { CallOptions } from './request.ts';
+import { untilResumed } from './until-resumed.ts';
 
 export interface PtyOptions {
   /** Id of an existing terminal to join. The last part of its output is sent first. */
@@ -48,10 +50,17 @@ export class Ptys {
     }
   }
 
+  /** Resolves when the sandbox of a terminal that a pause has disconnected is resumed, or has ended. Wakes nothing. */
+  async untilResumed(options: CallOptions = {}): Promise<void> {
+    await untilResumed(this.#client, this.#sandboxId, options);
+  }
+
   /** Finds out why the connection was refused, because a WebSocket does not report it. */
   async #explain(error: unknown, ptyId: string | undefined): Promise<unknown> {
     const { sandbox } = await this.#client.call('getSandbox', { params: { sandboxId: this.#sandboxId } });
-    const { id, status } = sandbox;
+    const { id, status, paused } = sandbox;
+    if (paused)
+      return new ClocheError('sandbox_paused', `The sandbox ${id} is paused; resume it first.`, { cause: error });
     if (status === 'failed') return new ClocheError('sandbox_failed', `The sandbox ${id} failed.`, { cause: error });
     if (SANDBOX_STATUS_FACTS[status]?.isOver) {
       return new ClocheError('sandbox_destroyed', `The sandbox ${id} is destroyed.`, { cause: error });
@@ -70,6 +79,8 @@ export class Pty {
   readonly ready: Promise<void>;
   /** Resolves with the exit code of the shell, or undefined if the connection ended first. */
   readonly exited: Promise<number | undefined>;
+  /** Whether a pause of the sandbox has ended the connection. The terminal can be joined again by its id. */
+  wasPaused = false;
   readonly #socket: WebSocket;
   #id = '';
 
@@ -83,7 +94,8 @@ export class Pty {
     this.exited = exited.promise;
     // The event has no reason.
     socket.addEventListener('error', () => ready.reject(new Error('the connection was refused')));
-    socket.addEventListener('close', () => {
+    socket.addEventListener('close', ({ code }: CloseEvent) => {
+      this.wasPaused = code === PAUSED_CLOSE_CODE;
       ready.reject(new Error('the connection ended'));
       exited.resolve(undefined);
     });

@@ -11,6 +11,7 @@ export const FINISHED_RUN_STATUSES = ['succeeded', 'failed', 'timed_out', 'cance
 export const IDEMPOTENCY_HEADER = 'idempotency-key' as const;
 export const LANGUAGES = ['python', 'javascript', 'typescript'] as const;
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
+export const PAUSED_CLOSE_CODE = 4410 as const;
 export const PREVIEW_TOKEN_PARAMETER = 'cloche_token' as const;
 export const PREVIEW_VISIBILITIES = ['private', 'public'] as const;
 export const QUOTAS = {

@@ -39,7 +39,8 @@ export function addCommandCommands(program: Command): void {
 /** Copies the command's stdout and stderr to those of this process, and sets the exit code to the command's. */
 export async function followToEnd(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
   const { out, err } = session.terminal;
-  for await (const event of command.events({ signal })) {
+  const onPaused = () => session.note('The sandbox is paused; its output goes on when something resumes it.');
+  for await (const event of command.events({ signal, onPaused })) {
     if (session.json) await out.line(jsonLine(event));
     else if (event.type === 'log') await (event.data.stream === 'stdout' ? out : err).program(event.data.data);
   }

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { CommandInfo } from '@cloche/sdk';
-import { eventStream, frame, json, type Reply, sampleCommand, startScriptedServer } from '@cloche/sdk/testing';
+import {
+  eventStream,
+  frame,
+  json,
+  type Reply,
+  sampleCommand,
+  sampleSandbox,
+  startScriptedServer,
+} from '@cloche/sdk/testing';
 import { exitOf, startCloche } from '../../testing/run-cloche.ts';
 import { runInProcess } from '../../testing/run-in-process.ts';
 
@@ -20,6 +28,19 @@ async function startService(follow: Reply, info: Partial<CommandInfo> = {}) {
 }
 
 const stream = (...frames: string[]) => eventStream([...frames, exit({ status: 'exited', exitCode: 0 })]);
+
+it('cloche logs -f goes on over a pause of the sandbox, says so, and ends with the command', async () => {
+  const pause = frame('error', { name: 'sandbox_paused', message: 'The sandbox is paused.' });
+  const streams = [eventStream([log(1, 'a\n'), pause]), stream(log(2, 'b\n'))];
+  await using server = await startScriptedServer(({ path }) => {
+    if (path.includes('/stream')) return streams.shift() ?? json(500, {});
+    return json(200, path.includes('/commands/') ? { command: sampleCommand() } : { sandbox: sampleSandbox() });
+  });
+  const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
+  const outcome = await runInProcess(['logs', '-f', 'sbx_1', 'cmd_1'], { env });
+  assert.deepEqual([outcome.exitCode, outcome.stdout], [0, 'a\nb\n']);
+  assert.match(outcome.stderr, /^The sandbox is paused; its output goes on .*\n$/);
+});
 
 describe('cloche exec', () => {
   it('cloche exec prints to the streams that the command printed to, and ends with its exit code', async () => {

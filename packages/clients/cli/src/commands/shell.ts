@@ -13,6 +13,8 @@ import { titled } from '../terminal/title.ts';
 import { shortId } from '../whole-id.ts';
 
 const END_OF_INPUT = '\x04';
+/** Ctrl-C in a terminal that passes bytes unchanged. */
+const INTERRUPT = '\x03';
 /** Pause before the end of the input is sent again. */
 const AGAIN_MS = 500;
 /** Time for the question what became of the sandbox. */
@@ -40,13 +42,11 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, given?
   const { stdin, stdout } = process;
   const cloche = await session.connect({ webSocket: await webSocketClass() });
   const ptys = new Ptys(cloche, sandboxId as SandboxInfo['id']);
-  const pty = await ptys.open({
-    id,
-    user,
-    cols: stdout.columns,
-    rows: stdout.rows,
-    onData: (data) => stdout.write(data),
-  });
+  const open = (joined: string | undefined) => {
+    const size = { cols: stdout.columns, rows: stdout.rows };
+    return ptys.open({ id: joined, user, ...size, onData: (data) => stdout.write(data) });
+  };
+  let pty = await open(id);
   using interruption = watchForInterruption();
   const { signal } = interruption;
   const interrupted = signal.aborted ? Promise.resolve() : once(signal, 'abort');
@@ -55,9 +55,19 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, given?
   stdout.on('resize', resize);
   const isTerminal = stdin.isTTY === true;
   if (isTerminal) forwardInput(stdin);
-  type(stdin, pty);
+  let typing = type(stdin, pty);
   try {
-    const exitCode = await Promise.race([pty.exited, interrupted.then(() => undefined)]);
+    const exits = () => Promise.race([pty.exited, interrupted.then(() => undefined)]);
+    let exitCode = await exits();
+    while (isTerminal && pty.wasPaused && !signal.aborted) {
+      typing[Symbol.dispose]();
+      await session.terminal.err.write('\r\n');
+      await session.note(`Asleep: press a key to wake the sandbox, Ctrl-C to leave.\r`);
+      if (!(await isWanted(stdin, ptys, signal))) break;
+      pty = await open(pty.id);
+      typing = type(stdin, pty);
+      exitCode = await exits();
+    }
     signal.throwIfAborted();
     process.exitCode = exitCode ?? 1;
     if (exitCode === undefined) {
@@ -105,14 +115,33 @@ function forwardInput(stdin: NodeJS.ReadStream): void {
   spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
 }
 
-function type(stdin: NodeJS.ReadStream, pty: Pty): void {
+/** Waits until a key is pressed or something else resumes the sandbox. Returns false if the key is Ctrl-C. */
+async function isWanted(stdin: NodeJS.ReadStream, ptys: Ptys, signal: AbortSignal): Promise<boolean> {
+  const left = new AbortController();
+  const ended = AbortSignal.any([signal, left.signal]);
+  const key = once(stdin, 'data', { signal: ended }).then(([bytes]) => String(bytes) !== INTERRUPT);
+  const resumed = ptys.untilResumed({ signal: ended }).then(() => true);
+  key.catch(() => undefined);
+  resumed.catch(() => undefined);
+  try {
+    return await Promise.race([key, resumed]);
+  } finally {
+    left.abort();
+  }
+}
+
+/** Sends what is typed to a terminal, until it is disposed. */
+function type(stdin: NodeJS.ReadStream, pty: Pty): Disposable {
   // Copied, because the platform's type requires a `Uint8Array` with its own buffer.
-  stdin.on('data', (chunk: Buffer) => pty.write(new Uint8Array(chunk)));
-  // The question for a sandbox has paused it.
-  stdin.resume();
+  const send = (chunk: Buffer) => pty.write(new Uint8Array(chunk));
   // In a terminal, Ctrl-D is passed on as a byte. The end of its stdin means that its window closed, which must not end
   // the shell.
-  stdin.once('end', () => (stdin.isTTY ? hangUp() : endInput(pty)));
+  const end = () => (stdin.isTTY ? hangUp() : endInput(pty));
+  stdin.on('data', send);
+  // The question for a sandbox has paused it.
+  stdin.resume();
+  stdin.once('end', end);
+  return { [Symbol.dispose]: () => stdin.off('data', send).off('end', end) };
 }
 
 /**
