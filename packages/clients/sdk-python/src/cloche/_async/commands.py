@@ -84,7 +84,10 @@ class AsyncCommand:
         return self._info
 
     async def logs(self, *, after_seq: int = 0, **call: Unpack[CallOptions]) -> AsyncGenerator[CommandLogEntry, None]:
-        """Yields the output so far and the output to come, in order, until the command ends. Reconnects."""
+        """
+        Yields the output so far and the output to come, in order, until the command ends. Reconnects, also when
+        something resumes a sandbox that was paused.
+        """
         async with aclosing(self.events(after_seq=after_seq, **call)) as events:
             async for event in events:
                 if event.type == "log":
@@ -100,6 +103,7 @@ class AsyncCommand:
             lambda event: event.type == "exit",
             after_seq=after_seq,
             params=self._params,
+            sandbox_id=self._info.sandbox_id,
             **call,
         )
         async with aclosing(events):

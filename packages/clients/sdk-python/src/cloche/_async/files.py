@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
 from cloche._async.client import AsyncApiClient
 from cloche._async.pages import AsyncPage
+from cloche._async.pauses import until_resumed
 from cloche._async.streams import stream_once
+from cloche._core.errors import ClocheError
 from cloche._core.event_reading import EventReader
 from cloche._core.failures import error_of
 from cloche._core.request import UploadBytes
 from cloche._generated.errors import NotFoundError
-from cloche._generated.models import FileEntry, FileEvent
+from cloche._generated.models import FileEntry, FileEvent, FileOverflowEvent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -216,18 +218,35 @@ class AsyncFiles:
             FileEntry, "file", "writeArchive", params=self._params, content=content, **request
         )
 
-    def watch(
+    async def watch(
         self, path: str = "/workspace", *, recursive: bool | None = None, **options: Unpack[FileOptions]
     ) -> AsyncGenerator[FileEvent, None]:
         """
         Yields the changes in a directory and, with `recursive`, below it. Ends when the loop is left or the directory
-        is deleted. Raises `StreamInterruptedError`: look at what matters and watch again.
+        is deleted. Raises `StreamInterruptedError`: look at what matters and watch again. After a pause of the sandbox,
+        goes on with `overflow` when something has resumed it.
         """
-        reader: EventReader[FileEvent] = EventReader(FileEvent)
-        request = _asked({"path": path, "recursive": recursive}, options)
-        return stream_once(
-            self._client, "watchFiles", reader, lambda event: event.type == "complete", params=self._params, **request
-        )
+        request = {**_asked({"path": path, "recursive": recursive}, options), "params": self._params}
+        opens: list[str] = []
+        while True:
+            reader: EventReader[FileEvent] = EventReader(FileEvent)
+            events: AsyncGenerator[FileEvent, None] = stream_once(
+                self._client, "watchFiles", reader, _is_complete, lambda: opens.append(path), **request
+            )
+            try:
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
+                return
+            except ClocheError as error:
+                if not opens or error.code != "sandbox_paused":
+                    raise
+            await until_resumed(self._client, self._params["sandboxId"], options.get("max_retries"))
+            yield FileOverflowEvent(type="overflow", data={})
+
+
+def _is_complete(event: FileEvent) -> bool:
+    return event.type == "complete"
 
 
 def _asked(fields: dict[str, Any], options: Any, part: Literal["query", "body"] = "query") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pauses import until_resumed
 from cloche._async.runtime import Opened, opened
 from cloche._core.failures import error_of, error_of_response
 from cloche._core.request import PreparedRequest
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 _MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+# `PAUSED_CLOSE_CODE` of the contract.
+_PAUSED_CLOSE_CODE = 4410
 
 
 class AsyncPty:
@@ -30,6 +33,7 @@ class AsyncPty:
         self._socket = socket
         self._id = pty_id
         self._exit_code: int | None = None
+        self._was_paused = False
 
     @property
     def id(self) -> str:
@@ -40,6 +44,11 @@ class AsyncPty:
     def exit_code(self) -> int | None:
         """Exit code of the shell; `None` while it runs, or if the connection ended first."""
         return self._exit_code
+
+    @property
+    def was_paused(self) -> bool:
+        """Whether a pause of the sandbox has ended the connection. The terminal can be joined again by its id."""
+        return self._was_paused
 
     async def write(self, data: str | bytes) -> None:
         """Sends input to the terminal."""
@@ -65,7 +74,8 @@ class AsyncPty:
         while self._exit_code is None:
             try:
                 data = await self._socket.recv()
-            except ConnectionClosed:
+            except ConnectionClosed as closed:
+                self._was_paused = closed.rcvd is not None and closed.rcvd.code == _PAUSED_CLOSE_CODE
                 return
             if isinstance(data, bytes):
                 yield data
@@ -118,6 +128,10 @@ class AsyncPtys:
             "openPty", params={"sandboxId": self._sandbox_id}, query=query, timeout_ms=timeout_ms
         )
         return opened(_open(prepared))
+
+    async def until_resumed(self) -> None:
+        """Returns when the sandbox is resumed after a pause that has ended a terminal, or has ended. Wakes nothing."""
+        await until_resumed(self._client, self._sandbox_id)
 
 
 async def _open(request: PreparedRequest) -> AsyncPty:

@@ -84,7 +84,10 @@ class Command:
         return self._info
 
     def logs(self, *, after_seq: int = 0, **call: Unpack[CallOptions]) -> Generator[CommandLogEntry, None]:
-        """Yields the output so far and the output to come, in order, until the command ends. Reconnects."""
+        """
+        Yields the output so far and the output to come, in order, until the command ends. Reconnects, also when
+        something resumes a sandbox that was paused.
+        """
         with closing(self.events(after_seq=after_seq, **call)) as events:
             for event in events:
                 if event.type == "log":
@@ -100,6 +103,7 @@ class Command:
             lambda event: event.type == "exit",
             after_seq=after_seq,
             params=self._params,
+            sandbox_id=self._info.sandbox_id,
             **call,
         )
         with closing(events):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
+from cloche._core.errors import ClocheError
 from cloche._core.event_reading import EventReader
 from cloche._core.failures import error_of
 from cloche._core.request import UploadBytes
 from cloche._generated.errors import NotFoundError
-from cloche._generated.models import FileEntry, FileEvent
+from cloche._generated.models import FileEntry, FileEvent, FileOverflowEvent
 from cloche._sync.client import ApiClient
 from cloche._sync.pages import Page
+from cloche._sync.pauses import until_resumed
 from cloche._sync.streams import stream_once
 
 if TYPE_CHECKING:
@@ -215,13 +217,30 @@ class Files:
     ) -> Generator[FileEvent, None]:
         """
         Yields the changes in a directory and, with `recursive`, below it. Ends when the loop is left or the directory
-        is deleted. Raises `StreamInterruptedError`: look at what matters and watch again.
+        is deleted. Raises `StreamInterruptedError`: look at what matters and watch again. After a pause of the sandbox,
+        goes on with `overflow` when something has resumed it.
         """
-        reader: EventReader[FileEvent] = EventReader(FileEvent)
-        request = _asked({"path": path, "recursive": recursive}, options)
-        return stream_once(
-            self._client, "watchFiles", reader, lambda event: event.type == "complete", params=self._params, **request
-        )
+        request = {**_asked({"path": path, "recursive": recursive}, options), "params": self._params}
+        opens: list[str] = []
+        while True:
+            reader: EventReader[FileEvent] = EventReader(FileEvent)
+            events: Generator[FileEvent, None] = stream_once(
+                self._client, "watchFiles", reader, _is_complete, lambda: opens.append(path), **request
+            )
+            try:
+                with closing(events):
+                    for event in events:
+                        yield event
+                return
+            except ClocheError as error:
+                if not opens or error.code != "sandbox_paused":
+                    raise
+            until_resumed(self._client, self._params["sandboxId"], options.get("max_retries"))
+            yield FileOverflowEvent(type="overflow", data={})
+
+
+def _is_complete(event: FileEvent) -> bool:
+    return event.type == "complete"
 
 
 def _asked(fields: dict[str, Any], options: Any, part: Literal["query", "body"] = "query") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from cloche._core.failures import error_of, error_of_response
 from cloche._core.request import PreparedRequest
 from cloche._sync.client import ApiClient
+from cloche._sync.pauses import until_resumed
 from cloche._sync.runtime import Opened, opened
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 _MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+# `PAUSED_CLOSE_CODE` of the contract.
+_PAUSED_CLOSE_CODE = 4410
 
 
 class Pty:
@@ -30,6 +33,7 @@ class Pty:
         self._socket = socket
         self._id = pty_id
         self._exit_code: int | None = None
+        self._was_paused = False
 
     @property
     def id(self) -> str:
@@ -40,6 +44,11 @@ class Pty:
     def exit_code(self) -> int | None:
         """Exit code of the shell; `None` while it runs, or if the connection ended first."""
         return self._exit_code
+
+    @property
+    def was_paused(self) -> bool:
+        """Whether a pause of the sandbox has ended the connection. The terminal can be joined again by its id."""
+        return self._was_paused
 
     def write(self, data: str | bytes) -> None:
         """Sends input to the terminal."""
@@ -65,7 +74,8 @@ class Pty:
         while self._exit_code is None:
             try:
                 data = self._socket.recv()
-            except ConnectionClosed:
+            except ConnectionClosed as closed:
+                self._was_paused = closed.rcvd is not None and closed.rcvd.code == _PAUSED_CLOSE_CODE
                 return
             if isinstance(data, bytes):
                 yield data
@@ -118,6 +128,10 @@ class Ptys:
             "openPty", params={"sandboxId": self._sandbox_id}, query=query, timeout_ms=timeout_ms
         )
         return opened(_open(prepared))
+
+    def until_resumed(self) -> None:
+        """Returns when the sandbox is resumed after a pause that has ended a terminal, or has ended. Wakes nothing."""
+        until_resumed(self._client, self._sandbox_id)
 
 
 def _open(request: PreparedRequest) -> Pty:

@@ -15,6 +15,7 @@ from cloche._core.event_reading import EventReader
 from cloche._core.request import PreparedRequest
 from cloche._core.retry import OUTAGE_PAUSE_S
 from cloche._sync.client import ApiClient, deadline_exceeded
+from cloche._sync.pauses import until_resumed
 from cloche._sync.runtime import messages_of, pause
 
 T = TypeVar("T")
@@ -24,19 +25,20 @@ _STEADY_S = 5.0
 
 
 def stream_once(
-    client: ApiClient, operation_id: str, reader: EventReader[T], is_last: Callable[[T], bool], **request: Any
+    client: ApiClient,
+    operation_id: str,
+    reader: EventReader[T],
+    is_last: Callable[[T], bool],
+    on_open: Callable[[], None] = lambda: None,
+    **request: Any,
 ) -> Generator[T, None]:
     """Yields the events of a stream up to its last. Leaving the loop disconnects."""
     prepared = client.prepare(operation_id, **request)
-    with closing(_read(client, prepared, reader, _ignore)) as events:
+    with closing(_read(client, prepared, reader, on_open)) as events:
         for event in events:
             yield event
             if is_last(event):
                 return
-
-
-def _ignore() -> None:
-    pass
 
 
 def _read(
@@ -66,13 +68,16 @@ def stream_resumed(
     *,
     after_seq: int = 0,
     query: dict[str, Any] | None = None,
+    sandbox_id: str | None = None,
     **request: Any,
 ) -> Generator[T, None]:
     """
     Yields the events after `after_seq` up to the last. Resumes an interrupted stream without losing or repeating an
-    event, and waits up to 30 seconds for a service that is briefly unreachable.
+    event, and waits up to 30 seconds for a service that is briefly unreachable. With `sandbox_id`, goes on when that
+    sandbox is resumed after a pause.
     """
     failures = 0
+    has_been_open = False
     outage = client.outage(request.get("max_retries"))
     while True:
         prepared = client.prepare(operation_id, query={**(query or {}), "after_seq": after_seq}, **request)
@@ -93,6 +98,10 @@ def stream_resumed(
                         return
                     outage.note_response()
         except ClocheError as error:
+            has_been_open = has_been_open or bool(opened_at)
+            if error.code == "sandbox_paused" and has_been_open and sandbox_id is not None:
+                until_resumed(client, sandbox_id, request.get("max_retries"))
+                continue
             # A proxy may end each stream that is silent for a minute; that is no failure of the service.
             if opened_at and time.monotonic() - opened_at[0] >= _STEADY_S:
                 failures = 0
