@@ -177,6 +177,8 @@ function fieldsOf(operation: Operation): Field[] {
   const { parameters = [], requestBody } = described(operation);
   const named: Parameter[] = parameters.map(resolve);
   const required = (operation.query?.required ?? []).map((name) => [name, 'x']);
+  // A text that is allowed would otherwise be waited for.
+  if (named.some(({ name }) => name === 'waitMs')) required.push(['waitMs', '0']);
   const inQuery = named
     .filter((parameter) => parameter.in === 'query' && resolve(parameter.schema).type === 'string')
     .map(({ name, schema }): Field => {
