@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Sandbox } from '@cloche/contract';
+import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { type OwnService, testService } from '../support/service.ts';
 
