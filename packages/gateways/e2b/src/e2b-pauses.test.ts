@@ -85,13 +85,26 @@ describe('a pause of E2B', () => {
     assert.equal((await e2b.ofV1(id)).resumed, undefined);
   });
 
-  it('a pause of E2B without the memory is refused, and so is a wake', async () => {
-    const id = await e2b.create();
-    for (const verb of ['pause', 'resume', 'connect']) {
-      const { status, body } = await e2b.post(id, verb, { memory: false });
-      assert.deepEqual([status, /memory.* yet/.test(body.message)], [400, true], verb);
+  it('a pause of E2B keeps the memory while there is room, or the files alone', async () => {
+    const kept = await e2b.createPaused();
+    const lost = await e2b.create();
+    assert.equal(await e2b.status(lost, 'pause', { memory: false }), 204);
+    const placeOf = async (id: string) => (await e2b.ofV1(id)).paused?.place;
+    assert.deepEqual([await placeOf(kept), await placeOf(lost)], ['memory', 'disk']);
+    for (const [id, flag] of [
+      [kept, { memory: false }],
+      [lost, {}],
+    ] as const) {
+      assert.equal(await e2b.status(id, 'connect', flag), 201);
+      assert.equal((await e2b.ofV1(id)).resumed?.memory, 'lost');
     }
-    assert.equal(await e2b.state(id), 'running');
+  });
+
+  it('a pause of E2B at the end of a lifetime obeys the flag of the creation', async () => {
+    const id = await e2b.create({ autoPause: true, autoPauseMemory: false });
+    assert.equal((await e2b.ofV1(id)).pause.memory, 'drop');
+    assert.equal(await e2b.status(id, 'timeout', { timeout: 0 }), 204);
+    assert.equal((await e2b.ofV1(id)).paused?.place, 'disk');
   });
 
   it('a pause of E2B leaves its logs unread: to read them would wake it', async () => {

@@ -1,4 +1,4 @@
-import { LIMITS } from '@cloche/contract';
+import { LIMITS, type PausePolicy } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
 import { isClocheError, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
@@ -31,7 +31,7 @@ export async function lifetimeRoutes(app: FastifyInstance, deps: E2bDeps): Promi
     app.post<WithTimeout>(`${path}/:sandboxID/connect`, { schema }, async (request, reply) => {
       const { timeout, memory } = request.body ?? {};
       const sandbox = await liveSandbox(request, deps);
-      const isWoken = await connect(sandbox, timeout, filesOnly(memory, 'memory'));
+      const isWoken = await connect(sandbox, timeout, filesOnly(memory));
       return reply.code(isWoken ? 201 : 200).send(connection(sandbox.info, keyOf(request), deps));
     });
   }
@@ -40,7 +40,7 @@ export async function lifetimeRoutes(app: FastifyInstance, deps: E2bDeps): Promi
   app.post<WithTimeout>('/sandboxes/:sandboxID/pause', { schema }, async (request, reply) => {
     const arrivedAt = Date.now();
     await pauses.during(request.params.sandboxID, async (isOverlapping) => {
-      const memory = filesOnly(request.body?.memory, 'memory');
+      const memory = filesOnly(request.body?.memory);
       const sandbox = await liveSandbox(request, deps);
       const { paused } = sandbox.info;
       const wasPaused = paused !== undefined && Date.parse(paused.at) < arrivedAt;
@@ -54,7 +54,7 @@ export async function lifetimeRoutes(app: FastifyInstance, deps: E2bDeps): Promi
     const arrivedAt = Date.now();
     const { timeout = SHORT_TIMEOUT_S, memory } = request.body ?? {};
     const woken = await resumes.during(request.params.sandboxID, async (isOverlapping) => {
-      const options = filesOnly(memory, 'memory');
+      const options = filesOnly(memory);
       const sandbox = await liveSandbox(request, deps);
       const { paused, resumed } = sandbox.info;
       const isPaused = paused !== undefined || (await deps.stateOf(sandbox.id))?.isPaused === true;
@@ -81,7 +81,7 @@ export async function lifetimeRoutes(app: FastifyInstance, deps: E2bDeps): Promi
  * Wakes a paused sandbox, or else makes its lifetime longer. A key that may not extend connects too, unless it names a
  * timeout. Returns whether it was paused.
  */
-async function connect(sandbox: Sandbox, timeoutS: number | undefined, memory: object): Promise<boolean> {
+async function connect(sandbox: Sandbox, timeoutS: number | undefined, memory: { memory?: 'drop' }): Promise<boolean> {
   const lifetimeS = timeoutS ?? DEFAULT_TIMEOUT_S;
   try {
     if (!sandbox.info.paused) {
@@ -98,7 +98,7 @@ async function connect(sandbox: Sandbox, timeoutS: number | undefined, memory: o
 }
 
 /** Wakes a sandbox. A lifetime of 0 is that of its policy, because it would end at once. */
-async function wake(sandbox: Sandbox, timeoutS: number, memory: object): Promise<void> {
+async function wake(sandbox: Sandbox, timeoutS: number, memory: { memory?: 'drop' }): Promise<void> {
   const ttlMs = Math.min(timeoutS * SECOND_MS, LIMITS.sessionMaxMs - CLOCK_MARGIN_MS);
   await sandbox.resume({ ...memory, ...(ttlMs > 0 && { ttlMs }) });
 }
@@ -112,9 +112,12 @@ async function extend(sandbox: Sandbox, timeoutS: number): Promise<void> {
   if (to > Date.parse(expiresAt)) await sandbox.setTtl(to - Date.now());
 }
 
-/** Pauses a sandbox, whatever runs in it. A client takes 409 for a sandbox that was paused already. */
-async function pauseNow(sandbox: Sandbox, memory: object = {}): Promise<void> {
-  await sandbox.pause({ ...memory, force: true }).catch((error: unknown) => {
+/**
+ * Pauses a sandbox, whatever runs in it. Unless the client drops its memory, the service may, when it needs the room. A
+ * client takes 409 for a sandbox that was paused already.
+ */
+async function pauseNow(sandbox: Sandbox, memory: Pick<PausePolicy, 'memory'>): Promise<void> {
+  await sandbox.pause({ memory: 'prefer', ...memory, force: true }).catch((error: unknown) => {
     throw isClocheError(error, 'conflict') ? new GatewayError(400, error.message) : error;
   });
 }
@@ -122,7 +125,7 @@ async function pauseNow(sandbox: Sandbox, memory: object = {}): Promise<void> {
 /** Does what a timeout does that is over. */
 async function end(sandbox: Sandbox): Promise<void> {
   const { pause, paused } = sandbox.info;
-  if (pause.onExpiry) await pauseNow(sandbox);
+  if (pause.onExpiry) await pauseNow(sandbox, { memory: pause.memory });
   else if (paused) throw hasNoTimeout(sandbox);
   else await sandbox.kill();
 }

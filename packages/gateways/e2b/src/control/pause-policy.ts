@@ -41,7 +41,7 @@ export function pausePolicyOf({ timeout, autoPause, autoPauseMemory, autoResume 
     );
   }
   return {
-    ...filesOnly(autoPauseMemory, 'autoPauseMemory'),
+    ...filesOnly(autoPauseMemory),
     onExpiry: autoPause === true,
     wake: isWokenByTraffic ? 'traffic' : 'explicit',
     wakeTtlMs: Math.max(timeout ?? 0, DEFAULT_TIMEOUT_S) * SECOND_MS,
