@@ -47,7 +47,6 @@ describe('the lifecycle of a sandbox of E2B', () => {
   const REFUSED: Readonly<Record<string, object>> = {
     'autoPauseMemory: false needs autoPause': { autoPauseMemory: false },
     'autoResume would wake': { autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } },
-    'does not pause without the memory of a sandbox yet': { autoPause: true, autoPauseMemory: false },
   };
   for (const [message, body] of Object.entries(REFUSED)) {
     it(`the lifecycle of a sandbox of E2B is refused with ${JSON.stringify(body)}`, async () => {

@@ -5,6 +5,7 @@ import type { Registry } from 'prom-client';
 import { AutomaticPauses } from '../features/pauses/automatic-pauses.ts';
 import { BeginMove, type BeginMoveDeps } from '../features/pauses/begin-move.ts';
 import { DiskMoves, type DiskMovesDeps } from '../features/pauses/disk-moves.ts';
+import { DiskSweep } from '../features/pauses/disk-sweep.ts';
 import { Freezer } from '../features/pauses/freezer.ts';
 import { KeptDisks } from '../features/pauses/kept-disks.ts';
 import { MovesUnderWay } from '../features/pauses/moves-under-way.ts';
@@ -15,6 +16,7 @@ import { PauseSupport } from '../features/pauses/pause-support.ts';
 import { ResumeSandbox, type ResumeSandboxDeps } from '../features/pauses/resume-sandbox.ts';
 import { WakeForRequests } from '../features/pauses/wake-for-requests.ts';
 import { WakeSandbox } from '../features/pauses/wake-sandbox.ts';
+import type { SandboxRecord } from '../features/sandbox-records/sandbox.ts';
 import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import type { Changes } from '../platform/base/changes.ts';
 import { UNAUDITED } from '../platform/call/call.ts';
@@ -47,6 +49,7 @@ export interface Pauses {
   readonly moves: PauseMoves;
   readonly diskMoves: DiskMoves;
   readonly disks: KeptDisks;
+  readonly diskSweep: DiskSweep;
   readonly wakeSandbox: WakeSandbox;
   readonly pauseSandbox: PauseSandbox;
   readonly resumeSandbox: ResumeSandbox;
@@ -63,11 +66,9 @@ export function composePauses(deps: PausesDeps): Pauses {
   const disks = new KeptDisks(deps.driver, deps.connections);
   const support = new PauseSupport(freezer, disks, deps.servers);
   const metrics = new PauseMetrics(deps.registry);
-  const diskMoves = new DiskMoves({
-    ...{ ...deps, disks, freezer },
-    destroyLost: ({ id, pauseEpoch }) =>
-      deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch),
-  });
+  const destroyLost = ({ id, pauseEpoch }: SandboxRecord) =>
+    deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch);
+  const diskMoves = new DiskMoves({ ...deps, disks, freezer, destroyLost });
   const beginMove = new BeginMove(deps);
   const moves = new PauseMoves({ ...deps, beginMove, freezer, disks, diskMoves, underWay, metrics });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
@@ -75,6 +76,7 @@ export function composePauses(deps: PausesDeps): Pauses {
     moves,
     diskMoves,
     disks,
+    diskSweep: new DiskSweep({ ...deps, disks, destroyLost }),
     wakeSandbox,
     support,
     automaticPauses: new AutomaticPauses({ ...deps, moves }),

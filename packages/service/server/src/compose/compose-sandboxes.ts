@@ -12,6 +12,7 @@ import type { StartedWork } from '../features/metering/started-work.ts';
 import { MeasureSandboxes } from '../features/metrics/measure-sandboxes.ts';
 import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { OnMemoryLost, OnReady } from '../features/pauses/disk-moves.ts';
+import type { DiskSweep } from '../features/pauses/disk-sweep.ts';
 import type { CatchUp } from '../features/pauses/pause-moves.ts';
 import { RetentionNotices } from '../features/pauses/retention.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
@@ -116,6 +117,7 @@ export interface SandboxCore {
 export interface Sandboxes {
   readonly core: SandboxCore;
   readonly routes: Route[];
+  readonly diskSweep: DiskSweep;
   /** Reads the catalogue and starts the jobs. Retries a runtime that does not answer yet, without failing. */
   start(): Promise<void>;
   /**
@@ -189,16 +191,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   });
   const canPause = (memory?: MemoryMode) => pauses.support.byPolicy(memory);
   const createSandbox = new CreateSandbox({
-    sandboxes,
-    projects,
-    quotas: deps.quotas,
+    ...{ sandboxes, projects, quotas: deps.quotas, launchSandbox, clock, ids, settings, canPause },
     secrets: new SecretRepository(db, transactions),
     templates: findTemplates,
-    launchSandbox,
-    clock,
-    ids,
-    settings,
-    canPause,
   });
   const updateSandbox = new UpdateSandbox({ ...deps, access, sandboxes, canPause });
   const namedSandboxes = new NamedSandboxes({ sandboxes, projects, createSandbox, awaitSandbox, settings });
@@ -236,8 +231,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     await pauses.moves.settleOf(await sandboxes.listThat('isMoving'));
   };
   let loops: Pick<Loop, 'stop'>[] = [];
+  const { diskSweep } = pauses;
   return {
-    core,
+    ...{ core, diskSweep },
     routes: [
       ...sandboxRoutes({
         ...{ access, awaitSandbox, setSandboxTtl, pauseSandbox, resumeSandbox, destroySandbox, activity },
@@ -261,7 +257,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         endedRecords: new EndedRecords(db),
         retentionNotices: new RetentionNotices({ sandboxes, clock }),
         outbox,
-        takeOver,
+        ...{ takeOver, diskSweep },
         wakeForRequests: pauses.wakeForRequests,
         watchOthers: deps.watchOthers,
         ...{ settings, isFenced },

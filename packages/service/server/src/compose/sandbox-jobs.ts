@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { DiskSweep } from '../features/pauses/disk-sweep.ts';
 import type { RetentionNotices } from '../features/pauses/retention.ts';
 import type { WakeForRequests } from '../features/pauses/wake-for-requests.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
@@ -17,6 +18,9 @@ const TAKE_OVER_MS = 1_000;
 const NOTICE_MS = 1_000;
 /** How often a server looks for requests whose sandbox was paused before its agent read them. */
 const WAKE_MS = 500;
+const SWEEP_DISKS_MS = 60_000;
+/** At most so much of what a sandbox has written is lost with its host. */
+const KEEP_DISKS_MS = 30_000;
 
 export interface SandboxJobsDeps {
   readonly catalogue: TemplateCatalogue;
@@ -28,6 +32,7 @@ export interface SandboxJobsDeps {
   readonly retentionNotices: Pick<RetentionNotices, 'pass'>;
   /** Takes over what servers have left. */
   readonly takeOver: () => Promise<void>;
+  readonly diskSweep: DiskSweep;
   readonly watchOthers: WatchOthers;
   readonly settings: SandboxSettings;
   readonly isFenced: () => boolean;
@@ -37,7 +42,7 @@ export interface SandboxJobsDeps {
 
 /** Starts the jobs that keep templates, records and hosts in agreement. The caller stops the loops. */
 export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
-  const { catalogue, reaper, endedRecords, outbox, settings, isFenced, clock, log } = deps;
+  const { catalogue, reaper, endedRecords, diskSweep, outbox, settings, isFenced, clock, log } = deps;
   const mend = async () => {
     if (isFenced()) return RETRY_MS;
     await catalogue.sync();
@@ -59,6 +64,14 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     if (!isFenced()) await deps.retentionNotices.pass();
     return NOTICE_MS;
   };
+  const sweepDisks = async () => {
+    if (!isFenced()) await diskSweep.pass();
+    return SWEEP_DISKS_MS;
+  };
+  const keepDisks = async () => {
+    if (!isFenced()) await diskSweep.keepAll();
+    return KEEP_DISKS_MS;
+  };
   const takeOver = async () => {
     if (!isFenced()) await deps.takeOver();
   };
@@ -68,6 +81,8 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     new Loop('wake for requests', wake, RETRY_MS, log),
     new Loop('forget', forget, RETRY_MS, log),
     new Loop('announce ends of pauses', announce, RETRY_MS, log),
+    new Loop('sweep kept disks', sweepDisks, RETRY_MS, log),
+    new Loop('keep disks', keepDisks, RETRY_MS, log),
     deps.watchOthers('take over launches', takeOver, TAKE_OVER_MS),
   ];
 }

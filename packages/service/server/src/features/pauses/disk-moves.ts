@@ -9,7 +9,7 @@ import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { MoveChange, SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { Freezer } from './freezer.ts';
-import { isGone, type KeptDisks, leftAlive } from './kept-disks.ts';
+import { isGone, type KeptDisks, leftAlive, outlivesHost } from './kept-disks.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
 import { retentionFrom } from './retention.ts';
@@ -104,6 +104,28 @@ export class DiskMoves {
     }
   }
 
+  /**
+   * Keeps a sandbox by its files whose instance is lost: one that is paused, or that outlives its host. Returns false if its
+   * files are not kept. Rejects when its host does not answer.
+   */
+  async lose(record: SandboxRecord): Promise<boolean> {
+    const { sandboxes, disks, executions, clock, log } = this.#deps;
+    const { isShownPaused, needsWake } = factsOf(record);
+    if (!needsWake && !outlivesHost(record)) return false;
+    const disk = await disks.find(record);
+    if (!disk) return false;
+    const at = clock.now();
+    const paused = isShownPaused ? {} : { pausedAt: at, expiresAt: at + record.pause.retainMs };
+    const lost = { pausedBy: 'host', lostReason: 'host', diskGeneration: disk.generation } as const;
+    const change = { ...paused, ...lost, alongside: this.#ending(record, at) };
+    const audited = moveAudit(this.#deps, record, 'sandbox.paused', 'host');
+    const move = isShownPaused ? 'loseMemory' : 'loseInstance';
+    if (!(await sandboxes.move(record, move, change, audited))) return true;
+    log.warn({ sandboxId: record.id }, 'an instance was lost; its sandbox is paused with its files');
+    executions.cancelSandbox(record.id);
+    return true;
+  }
+
   /** Goes on with the move of a server that has ended. @throws AppError; it can be tried again */
   async settle(own: SandboxRecord): Promise<void> {
     const { clock } = this.#deps;
@@ -130,15 +152,19 @@ export class DiskMoves {
       else log.warn({ err: error, sandboxId: begun.id }, 'it is not known yet whether the files of a sandbox are kept');
       throw explainedMove(begun, error);
     });
-    const at = change.pausedAt ?? clock.now();
-    const alongside = async (tx: Transaction) => {
-      for (const end of this.#onLost) await end(begun, at, tx);
-    };
+    const alongside = this.#ending(begun, change.pausedAt ?? clock.now());
     const kept = { ...change, use: parked.use, diskGeneration: parked.disk.generation, alongside };
     const move = stateOf(begun) === 'dropping' ? 'finishDrop' : 'finishPark';
     const moved = await sandboxes.move(begun, move, kept, audited);
     if (!moved) await this.#leave(begun);
     return moved;
+  }
+
+  /** Returns what ends everything that the memory held. */
+  #ending(sandbox: SandboxRecord, at: number) {
+    return async (tx: Transaction) => {
+      for (const end of this.#onLost) await end(sandbox, at, tx);
+    };
   }
 
   /** Gives up a move whose instance goes on. What fails is left to a later pass. */

@@ -2,8 +2,10 @@ import { Deadline } from '@cloche/node-support';
 import {
   AgentError,
   type Instance,
+  type InstanceName,
   LaunchError,
   type Parked,
+  type ParkedDisk,
   type Parking,
   ParkingError,
   type RuntimeDriver,
@@ -15,7 +17,7 @@ import { type SandboxRecord, toLaunchSpec } from '../sandbox-records/sandbox.ts'
 const PARK_MS = 60_000;
 /** Time from the launch until the agent answers. */
 const BOOT_MS = 25_000;
-const REMOVE_MS = 10_000;
+const ASK_MS = 10_000;
 
 /** Keeps the disks of sandboxes beyond their instances, and launches instances with them. Reads and writes no records. */
 export class KeptDisks {
@@ -79,13 +81,29 @@ export class KeptDisks {
     await this.#driver.stop(id, generation);
   }
 
+  /** Returns the disks that hosts keep. Rejects when one does not answer. */
+  async list(): Promise<readonly ParkedDisk[]> {
+    using limit = new Deadline(ASK_MS);
+    return await this.#parking.parked(limit.signal);
+  }
+
+  /** Returns the latest disk that is kept of a sandbox. Rejects when its host does not answer. */
+  async find({ id, generation }: SandboxRecord): Promise<ParkedDisk | undefined> {
+    if (!this.isSupported) return undefined;
+    const ofIt = (await this.list()).filter((disk) => disk.sandboxId === id && disk.generation <= generation);
+    return ofIt.sort((one, other) => other.generation - one.generation)[0];
+  }
+
+  async removeDisk(disk: InstanceName): Promise<void> {
+    using limit = new Deadline(ASK_MS);
+    await this.#parking.removeParked(disk, limit.signal);
+  }
+
   /** Removes the disks that may be kept of a sandbox, except from an instance that uses one. Idempotent. */
   async remove({ id, generation, diskGeneration }: SandboxRecord): Promise<void> {
-    const { parking } = this.#driver;
-    if (!parking) return;
-    using limit = new Deadline(REMOVE_MS);
+    if (!this.isSupported) return;
     for (const each of new Set([generation, diskGeneration ?? generation])) {
-      await parking.removeParked({ sandboxId: id, generation: each }, limit.signal);
+      await this.removeDisk({ sandboxId: id, generation: each });
     }
   }
 
@@ -99,6 +117,11 @@ export class KeptDisks {
 /** Returns whether a park has failed in a way after which the instance is known to go on. */
 export function leftAlive(error: unknown): boolean {
   return error instanceof ParkingError || (error instanceof LaunchError && error.kind === 'failed');
+}
+
+/** Returns whether a sandbox goes on with its files after a restart of its host, though it was not paused. */
+export function outlivesHost({ name, pause }: SandboxRecord): boolean {
+  return name !== undefined || pause.onExpiry;
 }
 
 export function isGone(error: unknown): boolean {

@@ -13,7 +13,7 @@ import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { BeginMove } from './begin-move.ts';
 import type { DiskMoves } from './disk-moves.ts';
 import type { Freezer } from './freezer.ts';
-import type { KeptDisks } from './kept-disks.ts';
+import { isGone, type KeptDisks } from './kept-disks.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 import type { PauseMetrics } from './pause-metrics.ts';
@@ -161,6 +161,12 @@ export class PauseMoves {
     return sandboxes.move(own, 'finishPause', change, audited);
   }
 
+  /** Keeps a sandbox by its files whose instance is lost. Returns false if it cannot be. Rejects as `DiskMoves.lose`. */
+  async lose(record: SandboxRecord): Promise<boolean> {
+    const { diskMoves, underWay } = this.#deps;
+    return (await underWay.perform(record.id, () => diskMoves.lose(record))) ?? true;
+  }
+
   /** Thaws the instance of a sandbox that is not paused: a server has frozen it after its record was taken over. */
   async thawStray(ready: SandboxRecord): Promise<void> {
     const { underWay, sandboxes, servers } = this.#deps;
@@ -218,9 +224,21 @@ export class PauseMoves {
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a sandbox could not be woken; it stays paused');
       if (!(await this.#undo(begun, 'cancelWake'))) return undefined;
+      if (isGone(error) && (await this.#isKeptByFiles(begun.id))) return undefined;
       checkOn(begun.id);
       throw explainedMove(begun, error);
     }
+  }
+
+  /** Keeps a paused sandbox by its files after its instance was lost, so that it can be booted. */
+  async #isKeptByFiles(id: SandboxId): Promise<boolean> {
+    const { sandboxes, diskMoves, log } = this.#deps;
+    const paused = await sandboxes.find(id);
+    if (!paused || stateOf(paused) !== 'paused') return false;
+    return diskMoves.lose(paused).catch((err) => {
+      log.warn({ err, sandboxId: id }, 'the files of a lost instance could not be found yet');
+      return false;
+    });
   }
 
   /** Makes the changes that were put off. Best effort: an agent that refuses one must not keep its sandbox asleep. */

@@ -62,6 +62,9 @@ export const MOVES = {
   finishBoot: { from: ['booting'], to: 'ready', event: 'sandbox.resumed' },
   /** The launch failed. */
   cancelBoot: { from: ['booting'], to: 'parked' },
+  /** The instance is lost; the disk is kept. */
+  loseInstance: { from: ['ready', 'pausing'], to: 'parked', event: 'sandbox.paused' },
+  loseMemory: { from: ['paused', 'waking'], to: 'parked', event: 'sandbox.memory_lost' },
   /** Another server finishes what the owner has left. */
   takeOver: { from: ['pausing', 'waking', 'parking', 'dropping', 'booting'] },
   /** The end of the retention is set anew. */

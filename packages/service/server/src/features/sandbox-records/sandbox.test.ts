@@ -109,14 +109,18 @@ describe('the transitions of a sandbox', () => {
       'paused -announceRetention-> paused',
       'paused -beginDrop-> dropping',
       'paused -beginWake-> waking',
+      'paused -loseMemory-> parked',
       'paused -setRetention-> paused',
       'pausing -cancelPause-> ready',
       'pausing -finishPause-> paused',
+      'pausing -loseInstance-> parked',
       'pausing -takeOver-> pausing',
       'ready -beginPark-> parking',
       'ready -beginPause-> pausing',
+      'ready -loseInstance-> parked',
       'waking -cancelWake-> paused',
       'waking -finishWake-> ready',
+      'waking -loseMemory-> parked',
       'waking -takeOver-> waking',
     ]);
   });

@@ -6,6 +6,7 @@ import { AppError, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { Audited } from '../../../platform/call/call.ts';
 import type { SandboxUsages } from '../../metering/sandbox-usages.ts';
+import { outlivesHost } from '../../pauses/kept-disks.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
@@ -77,8 +78,8 @@ export class DestroySandbox {
   /** Removes the disks of a sandbox that has ended. What fails is left to the sweep of kept disks. */
   async #removeDisks(ended: SandboxRecord): Promise<void> {
     const { removeDisks, log } = this.#deps;
-    // Only a pause names a disk.
-    if (ended.pauseEpoch === 0) return;
+    // Only pauses name disks, and the service those of sandboxes that outlive their hosts.
+    if (ended.pauseEpoch === 0 && !outlivesHost(ended)) return;
     await removeDisks(ended).catch((error) => {
       log.warn({ err: error, sandboxId: ended.id }, 'the disk of a sandbox that has ended could not be removed yet');
     });

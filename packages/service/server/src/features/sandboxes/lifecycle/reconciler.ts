@@ -16,7 +16,7 @@ export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: Instances;
   readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
-  readonly pauseMoves: Pick<PauseMoves, 'settleOf' | 'thawStray'>;
+  readonly pauseMoves: Pick<PauseMoves, 'settleOf' | 'thawStray' | 'lose'>;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
   readonly log: Logger;
@@ -53,17 +53,19 @@ export class Reconciler {
   }
 
   /**
-   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance is lost. Returns its
+   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance and its files are lost. Returns its
    * current record.
    * Rejects when the place of the instance does not answer.
    */
   async check(id: string): Promise<SandboxRecord | undefined> {
-    const { sandboxes, destroySandbox } = this.#deps;
+    const { sandboxes, pauseMoves, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
     if (!record?.instance || !factsOf(record).isLaunched) return record;
     // The agent of a paused sandbox does not answer.
     const mayBeSilent = factsOf(record).needsWake;
-    if (!(await this.#isLost(record)) && (mayBeSilent || (await this.#answers(record.instance)))) return record;
+    const isLost = await this.#isLost(record);
+    if (!isLost && (mayBeSilent || (await this.#answers(record.instance)))) return record;
+    if (isLost && (await pauseMoves.lose(record))) return sandboxes.find(id);
     const stillLost = (seen: SandboxRecord) => factsOf(seen).isLaunched && seen.pauseEpoch === record.pauseEpoch;
     return destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', stillLost);
   }
@@ -123,8 +125,8 @@ export class Reconciler {
 
   /** Its instance was launched before its place is asked here, so one that the place does not have is lost. */
   async #endIfLost(record: SandboxRecord): Promise<boolean> {
-    if (!(await this.#isLost(record))) return false;
-    const { destroySandbox, log } = this.#deps;
+    const { pauseMoves, destroySandbox, log } = this.#deps;
+    if (!(await this.#isLost(record)) || (await pauseMoves.lose(record))) return false;
     log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
     await destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isLaunched);
     return true;
