@@ -80,6 +80,22 @@ describe('a sandbox that E2B’s clients pause', () => {
     await sandbox.kill();
   });
 
+  it('a sandbox that E2B’s clients pause ends the code run in progress, and the wait for a command', async () => {
+    const sandbox = await CodeSandbox.create({ ...options, ...LASTING });
+    const command = await sandbox.commands.run('sleep 600', { background: true });
+    const waits = assert.rejects(command.wait(), /paused/);
+    const begun = Promise.withResolvers<void>();
+    const onStdout = () => begun.resolve();
+    const run = sandbox.runCode('print(1, flush=True); import time; time.sleep(600)', { onStdout });
+    await begun.promise;
+    await sandbox.pause();
+    assert.equal((await run).error?.name, 'CanceledError');
+    await waits;
+    await sandbox.connect();
+    assert.equal((await sandbox.commands.connect(command.pid)).pid, command.pid);
+    await sandbox.kill();
+  });
+
   it('a sandbox that E2B’s clients pause is reached at its ports again once it is connected to', async () => {
     const sandbox = await Sandbox.create({ ...options, ...LASTING });
     await serve(sandbox);

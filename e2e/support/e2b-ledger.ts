@@ -40,8 +40,9 @@ const STATIC_ONLY: ReadonlySet<string> = new Set(['Volume', 'TemplateBase']);
 /** How a method that works differs from E2B. */
 const DIFFERENCES: Readonly<Record<string, string>> = {
   'Sandbox.deleteSnapshot': 'Cloche has no snapshots, so the answer is always that the snapshot does not exist',
-  'Sandbox.pause': 'a code run in progress ends with an error',
-  'Sandbox.betaPause': 'a code run in progress ends with an error',
+  'Sandbox.pause': 'ends a code run; keeps the memory while there is room',
+  'Sandbox.betaPause': 'ends a code run; keeps the memory while there is room',
+  'Sandbox.list': 'by the times of creations, not of wakes',
   'Sandbox.uploadUrl': 'after a restart of the server, from the next other request of the client on',
   'Sandbox.downloadUrl': 'after a restart of the server, from the next other request of the client on',
   'commands.list': 'a process has a number of its own, and no tag',

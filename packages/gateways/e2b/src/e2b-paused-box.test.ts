@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { BOX, type Call, type E2bBox, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 import { WEB_SOCKET_UPGRADE } from '../../../service/server/testing/web-socket-upgrade.ts';
@@ -59,6 +60,20 @@ async function paused(body: object = {}): Promise<Subject> {
   return { ...box, contextId: id, pid };
 }
 
+/** Sends a request to a port of a sandbox. */
+async function visit({ sandboxId }: E2bBox, fields: Record<string, string> = {}) {
+  const url = new URL(tenants.server.url);
+  const host = `${PORT}-${sandboxId}.localhost:${url.port}`;
+  const sent = request({ hostname: url.hostname, port: url.port, agent: false, headers: { ...fields, host } });
+  sent.on('upgrade', (answer, socket) => {
+    sent.emit('response', answer);
+    socket.destroy();
+  });
+  sent.end();
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  return { status: answer.statusCode, body: answer.statusCode === 101 ? '' : await text(answer) };
+}
+
 const LIST: Call = { port: BOX, path: '/process.Process/List' };
 const rpc = (path: string, body: object, inFrame = false): Call => ({ port: BOX, path, body, inFrame });
 
@@ -90,8 +105,8 @@ describe('inside a paused sandbox of E2B that nothing wakes', () => {
       const call = callOf(subject);
       const answer = await boxes.call(subject, call);
       const body = await answer.text();
-      if (call.inFrame) assert.match(body, /"code":"unavailable"/);
-      else assert.ok(answer.status === 502 || /"code":"unavailable"/.test(body), `${answer.status} ${body}`);
+      assert.ok(answer.status === 502 || /"code":"unavailable"/.test(body), `${answer.status} ${body}`);
+      assert.ok(!body.includes('"start"'), body);
       assert.match(body, /paused/);
       assert.ok(await isPaused(subject));
     });
@@ -125,6 +140,8 @@ describe('inside a paused sandbox of E2B that traffic wakes', () => {
       const subject = await paused({ ...WAKING, timeout: 600 });
       const answer = await boxes.call(subject, callOf(subject));
       assert.notEqual(answer.status, 502);
+      // A stream begins before the sandbox is awake.
+      await eventually(async () => !(await isPaused(subject)));
       await answer.body?.cancel();
       const { paused: pausedNow, resumed, expiresAt, sessionStartedAt } = await sandboxOf(subject);
       assert.deepEqual([pausedNow, resumed?.by], [undefined, 'operation']);
@@ -139,6 +156,19 @@ describe('inside a paused sandbox of E2B that traffic wakes', () => {
       assert.ok(answer.ok || answer.status === 404, `${answer.status} ${await answer.text()}`);
     });
   }
+});
+
+it('a paused sandbox of /v1 whose policy is requests wakes for a command of E2B, and not for a visitor of a port', async () => {
+  const { body } = await tenants.call(tenants.keys.whole, 'POST', '/v1/sandboxes', { idempotencyKey: 'of-v1' });
+  const box = await boxes.connect(tenants.keys.whole, body.sandbox.id);
+  assert.equal((await sandboxOf(box)).pause.wake, 'requests');
+  await pause(box);
+  assert.equal((await visit(box, { 'e2b-traffic-access-token': box.token })).status, 502);
+  assert.ok(await isPaused(box));
+  assert.equal((await boxes.call(box, LIST)).status, 200);
+  const stat = REQUESTS['the information of a file'] as () => Call;
+  assert.equal((await boxes.call(box, stat())).status, 200);
+  assert.equal(await isPaused(box), false);
 });
 
 describe('the health of a paused sandbox of E2B', () => {
@@ -156,19 +186,6 @@ describe('the health of a paused sandbox of E2B', () => {
 });
 
 describe('a port of a paused sandbox of E2B', () => {
-  async function visit({ sandboxId }: E2bBox, fields: Record<string, string> = {}) {
-    const url = new URL(tenants.server.url);
-    const host = `${PORT}-${sandboxId}.localhost:${url.port}`;
-    const sent = request({ hostname: url.hostname, port: url.port, agent: false, headers: { ...fields, host } });
-    sent.on('upgrade', (answer, socket) => {
-      sent.emit('response', answer);
-      socket.destroy();
-    });
-    sent.end();
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    return { status: answer.statusCode, body: answer.statusCode === 101 ? '' : await text(answer) };
-  }
-
   const TOKEN = { network: { allowPublicTraffic: false } };
   for (const body of [{}, TOKEN]) {
     const fieldsOf = ({ token }: E2bBox) => (body === TOKEN ? { 'e2b-traffic-access-token': token } : {});

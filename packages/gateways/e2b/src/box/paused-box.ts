@@ -3,10 +3,11 @@ import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { PAUSED } from '../e2b-error.ts';
 
-/** Requests that `/v1`, or this gateway, answers from records although the sandbox is paused. */
+/** Requests that `/v1`, or this gateway, begins to answer from records although the sandbox is paused. */
 const ANSWERED: ReadonlySet<string | undefined> = new Set([
   '/process.Process/List',
   '/process.Process/SendSignal',
+  '/process.Process/Connect',
   '/filesystem.Filesystem/GetWatcherEvents',
   '/filesystem.Filesystem/RemoveWatcher',
   '/contexts',
