@@ -8,6 +8,7 @@ import type { Operation } from './operation.ts';
 import { AUDIT_ACTIONS } from './operations/audit-actions.ts';
 import { errorsOf } from './operations/errors-of.ts';
 import { type OperationId, operations } from './operations/index.ts';
+import { WHILE_PAUSED, type WhilePaused } from './operations/while-paused.ts';
 import { SCOPES } from './scopes.ts';
 
 const table = Object.entries(operations) as [string, Operation][];
@@ -60,6 +61,15 @@ describe('the table of operations', () => {
       if (operation.scopeExempt) assert.ok(operation.scopeExempt in (operation.params?.properties ?? {}));
       for (const code of errorsOf(operation)) assert.ok(ERROR_CODES.includes(code), code);
     }
+  });
+
+  it('the table of operations has `sandbox_paused` among the errors of what wakes or is refused in a pause, and of nothing else', () => {
+    const effects: Readonly<Record<string, WhilePaused>> = WHILE_PAUSED;
+    for (const [id, operation] of Object.entries(operations)) {
+      const needsWake = ['wakes', 'refused'].includes(effects[id] ?? 'answered');
+      assert.equal(errorsOf(operation).includes('sandbox_paused'), needsWake, id);
+    }
+    assert.ok(Object.values(effects).includes('wakes') && Object.values(effects).includes('refused'));
   });
 
   it('requires the Idempotency-Key where the spec does', () => {

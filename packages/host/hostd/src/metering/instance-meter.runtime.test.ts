@@ -142,6 +142,25 @@ describe('the use of an instance', () => {
     });
   }
 
+  test('the use of an instance is told of those alone that are named and live, by their generation', async () => {
+    const spec = await makeSpec(suite.installation.config, { mode: 'deny-all' });
+    for (const sandboxId of ['sbx_named', 'sbx_other']) await suite.hostd.launch(sandboxId, spec);
+    const usesOf = async (...instances: { sandboxId: string; generation: number }[]) => {
+      const { status, body } = await suite.hostd.call('POST', '/uses', { instances });
+      assert.equal(status, 200, JSON.stringify(body));
+      return body.uses as InstanceUse[];
+    };
+    const { generation } = await useOf(suite.hostd, 'sbx_named');
+    const gone = { sandboxId: 'sbx_gone', generation: 1 };
+    const [use, ...more] = await usesOf({ sandboxId: 'sbx_named', generation }, gone);
+    assert.deepEqual([use?.sandboxId, use?.generation, more], ['sbx_named', generation, []]);
+    assert.ok(use && use.cpuMs <= (await useOf(suite.hostd, 'sbx_named')).cpuMs);
+    assert.deepEqual(await usesOf({ sandboxId: 'sbx_named', generation: generation + 1 }), []);
+    assert.equal((await suite.hostd.call('POST', '/uses', { instances: [{ sandboxId: '../x' }] })).status, 400);
+    await suite.hostd.stop('sbx_named');
+    assert.deepEqual(await usesOf({ sandboxId: 'sbx_named', generation }), []);
+  });
+
   test('the use of an instance is read in one read of a file, one question to the kernel and without writing, so that a claim stays short', async () => {
     await suite.hostd.launch('sbx_cheap', await makeSpec(suite.installation.config, { mode: 'unrestricted' }));
     const { key, record } = recordOf(suite.installation, 'sbx_cheap');
