@@ -10,6 +10,7 @@ import type {
   WorkspaceRunStreamEvent,
 } from '@cloche/contract';
 import { readBuildEvents } from './build-events.ts';
+import { outcomeOf, unreachable } from './call-failures.ts';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
@@ -34,7 +35,6 @@ import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 import { putSigned, type SignedUpload, sourceError } from './signed-upload.ts';
-import { untilResumed } from './until-resumed.ts';
 
 /** An interruption of a stream that was open for this long does not count as a further failure in a row. */
 const STEADY_MS = 5000;
@@ -45,13 +45,7 @@ interface Resumption<Event> {
   /** Returns the number after which a stream that follows this event is resumed. */
   readonly seqOf: (event: Event) => number | undefined;
   readonly isLast: (event: Event) => boolean;
-  /** Resolves when the stream can be opened again after a pause of its sandbox has ended it. */
-  readonly afterPause?: () => Promise<void>;
-}
-
-export interface PauseCallback {
-  /** Called when a pause of the sandbox has ended the stream, which goes on when something resumes the sandbox. */
-  onPaused?: (() => void | Promise<void>) | undefined;
+  readonly afterPause?: (() => Promise<void>) | undefined;
 }
 
 /** Makes the request optional if none of its parts is required. */
@@ -132,18 +126,14 @@ export class ApiClient {
 
   /**
    * Yields the events of a command up to its `exit`. Resumes an interrupted stream where it stopped, and waits up to 30
-   * seconds for an unreachable service, for example while it restarts. Goes on after a pause of the sandbox, which it
-   * does not end. Leaving the loop does not affect the command.
+   * seconds for an unreachable service, for example while it restarts. Leaving the loop does not affect the command.
+   * @param afterPause resolves when the stream can be opened again after a pause of the sandbox has ended it.
    */
   follow(
     id: FollowId,
     request: RequestOf<FollowId>,
-    { onPaused }: PauseCallback = {},
+    afterPause?: () => Promise<void>,
   ): AsyncGenerator<CommandEvent, void> {
-    const afterPause = async () => {
-      await onPaused?.();
-      await untilResumed(this, request.params.sandboxId, request);
-    };
     return this.#resuming(id, request, {
       afterPause,
       read: readCommandEvents,
@@ -180,33 +170,10 @@ export class ApiClient {
   }
 
   /**
-   * Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. Goes
-   * on after a pause of the sandbox, which it does not end, with `overflow`.
+   * Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported.
    * @param onOpen called once, when all later changes will be reported.
    */
-  async *watch(
-    id: WatchId,
-    request: RequestOf<WatchId>,
-    { onOpen, onPaused }: PauseCallback & { onOpen?: (() => void) | undefined } = {},
-  ): AsyncGenerator<FileEvent, void> {
-    let isOpen = false;
-    const open = () => {
-      if (!isOpen) onOpen?.();
-      isOpen = true;
-    };
-    for (;;) {
-      try {
-        return yield* this.#watchOnce(id, request, open);
-      } catch (error) {
-        if (!isOpen || !isClocheError(error, 'sandbox_paused')) throw error;
-      }
-      await onPaused?.();
-      await untilResumed(this, request.params.sandboxId, request);
-      yield { type: 'overflow', data: {} };
-    }
-  }
-
-  async *#watchOnce(id: WatchId, request: RequestOf<WatchId>, onOpen: () => void): AsyncGenerator<FileEvent, void> {
+  async *watch(id: WatchId, request: RequestOf<WatchId>, onOpen: () => void): AsyncGenerator<FileEvent, void> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
     const deadline = new Deadline(prepared.timeoutMs, request.signal);
     try {
@@ -313,27 +280,4 @@ export class ApiClient {
 /** Drops the operation's types. The caller's types were checked; sending treats all operations alike. */
 function forgetTypes(request: unknown): AnyRequest {
   return (request ?? {}) as AnyRequest;
-}
-
-function unreachable(url: string, { idempotencyKey }: PreparedRequest, cause: unknown): ClocheError {
-  const { code, message } = (cause as { cause?: { code?: string; message?: string } } | undefined)?.cause ?? {};
-  const why = code ?? message ?? (cause instanceof Error ? cause.message : String(cause));
-  return new ClocheError(
-    'unreachable',
-    `Cloche cannot be reached at ${url} (${why}); see that it runs there, or set CLOCHE_URL to where it does.`,
-    { cause, idempotencyKey },
-  );
-}
-
-/** Returns the error for the caller: the signal's reason after an abort, `deadline_exceeded` after the deadline. */
-function outcomeOf(
-  error: unknown,
-  { operation, idempotencyKey, timeoutMs }: PreparedRequest,
-  deadline: Deadline,
-  signal: AbortSignal | undefined,
-): unknown {
-  if (signal?.aborted) return signal.reason;
-  if (!deadline.passed || error instanceof ClocheError) return error;
-  const message = `${operation.id} had no answer within ${timeoutMs} ms; it may have been done all the same.`;
-  return new ClocheError('deadline_exceeded', message, { cause: error, idempotencyKey });
 }

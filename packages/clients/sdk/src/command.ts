@@ -1,6 +1,7 @@
 import type { CommandEvent, Command as CommandInfo, CommandLogEntry, Signal } from '@cloche/contract';
-import type { ApiClient, PauseCallback } from './api-client.ts';
+import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
+import { type PauseCallback, untilResumed } from './until-resumed.ts';
 import { type WaitOptions, waitForEnd } from './wait-for-end.ts';
 
 export interface FollowOptions extends CallOptions, PauseCallback {
@@ -57,7 +58,11 @@ export class Command {
    */
   async *events({ afterSeq = 0, onPaused, ...options }: FollowOptions = {}): AsyncGenerator<CommandEvent, void> {
     const request = { ...options, params: this.#params, query: { afterSeq } };
-    for await (const event of this.#client.follow('streamCommand', request, { onPaused })) {
+    const afterPause = async () => {
+      await onPaused?.();
+      await untilResumed(this.#client, this.#info.sandboxId, options);
+    };
+    for await (const event of this.#client.follow('streamCommand', request, afterPause)) {
       if (event.type === 'exit') this.#info = event.data;
       yield event;
     }

@@ -1,8 +1,9 @@
 import type { ArchiveFormat, FileEntry, FileEvent, FileUser, SandboxId } from '@cloche/contract';
-import type { ApiClient, PauseCallback } from './api-client.ts';
+import type { ApiClient } from './api-client.ts';
 import { isClocheError } from './cloche-error.ts';
 import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions, UploadBytes } from './request.ts';
+import { type PauseCallback, untilResumed } from './until-resumed.ts';
 
 export interface FileOptions extends CallOptions {
   /**
@@ -156,12 +157,26 @@ export class Files {
    * The loop opens the watch. `onOpen` is called once, when all later changes will be reported. A pause of the sandbox
    * ends no loop: `overflow` follows when something has resumed it.
    */
-  watch(
+  async *watch(
     path = '/workspace',
     { recursive, user, onOpen, onPaused, ...options }: WatchOptions = {},
   ): AsyncGenerator<FileEvent, void> {
     const query = { path, ...as(user), ...(recursive === undefined ? {} : { recursive }) };
-    return this.#client.watch('watchFiles', { ...options, params: this.#params, query }, { onOpen, onPaused });
+    let isOpen = false;
+    const open = () => {
+      if (!isOpen) onOpen?.();
+      isOpen = true;
+    };
+    for (;;) {
+      try {
+        return yield* this.#client.watch('watchFiles', { ...options, params: this.#params, query }, open);
+      } catch (error) {
+        if (!isOpen || !isClocheError(error, 'sandbox_paused')) throw error;
+      }
+      await onPaused?.();
+      await untilResumed(this.#client, this.#params.sandboxId, options);
+      yield { type: 'overflow', data: {} };
+    }
   }
 
   #open(path: string, { range, ifMatch, user, ...options }: ReadFileOptions): Promise<Response> {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { FileEvent, SandboxId, Sandbox as SandboxInfo } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import {
   eventStream,
   failing,
@@ -80,7 +81,7 @@ describe('the output of a command over a pause', () => {
     );
     const left = new AbortController();
     const reading = service.command.logs({ signal: left.signal }).next();
-    while (service.requests.length < 3) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => service.requests.length >= 3);
     left.abort(new Error('left'));
     await assert.rejects(reading, { message: 'left' });
   });

@@ -3,6 +3,11 @@ import type { ApiClient } from './api-client.ts';
 import { Deadline } from './deadline.ts';
 import type { CallOptions } from './request.ts';
 
+export interface PauseCallback {
+  /** Called when a pause of the sandbox has ended the stream, which goes on when something resumes the sandbox. */
+  onPaused?: (() => void | Promise<void>) | undefined;
+}
+
 /** Longest time from the end of a stream until its sandbox is paused. The pause may be given up meanwhile. */
 const PAUSING_MS = 15_000;
 const FIRST_LOOK_MS = 100;

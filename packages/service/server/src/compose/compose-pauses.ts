@@ -14,6 +14,7 @@ import { PauseMoves, type PauseMovesDeps } from '../features/pauses/pause-moves.
 import { PauseSandbox, type PauseSandboxDeps } from '../features/pauses/pause-sandbox.ts';
 import { PauseSupport } from '../features/pauses/pause-support.ts';
 import { ResumeSandbox, type ResumeSandboxDeps } from '../features/pauses/resume-sandbox.ts';
+import { RetentionNotices } from '../features/pauses/retention.ts';
 import { WakeForRequests } from '../features/pauses/wake-for-requests.ts';
 import { WakeSandbox } from '../features/pauses/wake-sandbox.ts';
 import type { SandboxRecord } from '../features/sandbox-records/sandbox.ts';
@@ -56,6 +57,7 @@ export interface Pauses {
   readonly support: PauseSupport;
   readonly automaticPauses: AutomaticPauses;
   readonly wakeForRequests: WakeForRequests;
+  readonly retentionNotices: RetentionNotices;
   /** Resolves when the pauses and wakes under way are over. */
   stop(): Promise<void>;
 }
@@ -79,6 +81,7 @@ export function composePauses(deps: PausesDeps): Pauses {
     diskSweep: new DiskSweep({ ...deps, disks, destroyLost }),
     wakeSandbox,
     support,
+    retentionNotices: new RetentionNotices(deps),
     automaticPauses: new AutomaticPauses({ ...deps, moves }),
     wakeForRequests: new WakeForRequests({ ...deps, wakeSandbox }),
     pauseSandbox: new PauseSandbox({ ...deps, support, moves, wakeSandbox }),

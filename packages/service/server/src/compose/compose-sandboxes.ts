@@ -14,7 +14,6 @@ import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { OnMemoryLost, OnReady } from '../features/pauses/disk-moves.ts';
 import type { DiskSweep } from '../features/pauses/disk-sweep.ts';
 import type { CatchUp } from '../features/pauses/pause-moves.ts';
-import { RetentionNotices } from '../features/pauses/retention.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
 import type { SandboxRecord } from '../features/sandbox-records/sandbox.ts';
@@ -255,7 +254,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         reconcile,
         reaper,
         endedRecords: new EndedRecords(db),
-        retentionNotices: new RetentionNotices({ sandboxes, clock }),
+        retentionNotices: pauses.retentionNotices,
         outbox,
         ...{ takeOver, diskSweep },
         wakeForRequests: pauses.wakeForRequests,
