@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Sandbox } from '@cloche/contract';
+import type { CodeRun, Sandbox } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { type OwnService, testService } from '../support/service.ts';
@@ -169,6 +169,39 @@ print(bad)`;
     assert.equal(body.sandbox.resumed.memory, 'lost');
     assert.equal((await service.api.run(id, `CYCLE = 4\n${CHECK}`)).stdout, '[]\n');
     await service.api.delete(path(id));
+  });
+
+  it('a sandbox on a real host whose memory is lost with its instance is booted from the files of its pause, or its name', async () => {
+    const WRITE = "open('kept', 'w').write('whole')";
+    const paused = (await service.api.readySandbox()).id;
+    const named = (await service.api.readySandbox({ name: 'kept-by-name' })).id;
+    const ended = (await service.api.readySandbox()).id;
+    for (const id of [paused, named, ended]) await service.api.run(id, WRITE);
+    await pause(paused);
+    // Keeps its disk, as the service does in a while.
+    await pause(named);
+    await service.api.post(`${path(named)}/resume`, {});
+    for (const id of [paused, named, ended]) await service.killInstance(id);
+    const states = () => Promise.all([named, ended].map(get));
+    await eventually(async () => (await states()).every(({ status, paused: of }) => of || status === 'destroyed'));
+    assert.deepEqual(
+      (await states()).map(({ status, paused: of }) => [status, of?.by, of?.memory, of?.place, of?.lostReason]),
+      [
+        ['idle', 'host', 'lost', 'disk', 'host'],
+        ['destroyed', undefined, undefined, undefined, undefined],
+      ],
+    );
+    // A frozen process ends when it is thawed.
+    for (const id of [paused, named]) {
+      const read = { code: "print(open('kept').read())", language: 'python' };
+      let run: CodeRun | undefined;
+      await eventually(async () => {
+        run = (await service.api.post(`${path(id)}/code/runs`, read)).body.run;
+        return run !== undefined;
+      });
+      assert.deepEqual([run?.stdout, run?.stateLost, (await get(id)).resumed?.lostReason], ['whole\n', true, 'host']);
+      await service.api.delete(path(id));
+    }
   });
 
   it('idle/P10: a sandbox on a real host whose memory is dropped is destroyed at once, and outlives restarts of its service until then', async () => {

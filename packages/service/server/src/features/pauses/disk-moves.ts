@@ -123,6 +123,10 @@ export class DiskMoves {
     if (!(await sandboxes.move(record, move, change, audited))) return true;
     log.warn({ sandboxId: record.id }, 'an instance was lost; its sandbox is paused with its files');
     executions.cancelSandbox(record.id);
+    // What is left of it has the disk.
+    await disks
+      .stop(record)
+      .catch((err) => log.warn({ err, sandboxId: record.id }, 'an instance could not be stopped yet'));
     return true;
   }
 

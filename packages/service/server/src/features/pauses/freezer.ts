@@ -99,6 +99,12 @@ export class Freezer {
     }
   }
 
+  /** Returns whether the place of the instance says that it is alive. Rejects when its place does not answer. */
+  async lives(sandbox: SandboxRecord): Promise<boolean> {
+    using limit = new Deadline(FREEZE_MS);
+    return (await this.#driver.find(instanceOf(sandbox), limit.signal)) !== undefined;
+  }
+
   /** Returns whether the instance is frozen. Rejects when its place does not answer. */
   async isFrozen(sandbox: SandboxRecord): Promise<boolean> {
     using limit = new Deadline(FREEZE_MS);

@@ -258,8 +258,9 @@ describe('a wake that fails', () => {
     });
   }
 
-  it('a wake that fails because the instance is lost ends the sandbox', async () => {
+  it('a wake that fails because the instance is lost ends the sandbox, if its disk is not kept', async () => {
     await using world = await openPauses();
+    world.driver.parking = undefined;
     const id = await world.createReady();
     await pause(world, id);
     world.driver.lose(id);

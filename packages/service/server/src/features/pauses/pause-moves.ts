@@ -232,13 +232,15 @@ export class PauseMoves {
 
   /** Keeps a paused sandbox by its files after its instance was lost, so that it can be booted. */
   async #isKeptByFiles(id: SandboxId): Promise<boolean> {
-    const { sandboxes, diskMoves, log } = this.#deps;
-    const paused = await sandboxes.find(id);
-    if (!paused || stateOf(paused) !== 'paused') return false;
-    return diskMoves.lose(paused).catch((err) => {
-      log.warn({ err, sandboxId: id }, 'the files of a lost instance could not be found yet');
+    const { sandboxes, freezer, diskMoves, log } = this.#deps;
+    try {
+      const paused = await sandboxes.find(id);
+      if (!paused || stateOf(paused) !== 'paused' || (await freezer.lives(paused))) return false;
+      return await diskMoves.lose(paused);
+    } catch (error) {
+      log.warn({ err: error, sandboxId: id }, 'the files of a lost instance could not be found yet');
       return false;
-    });
+    }
   }
 
   /** Makes the changes that were put off. Best effort: an agent that refuses one must not keep its sandbox asleep. */

@@ -142,8 +142,9 @@ describe('a paused sandbox', () => {
     await assert.rejects(resume(world, id), { code: 'sandbox_destroyed' });
   });
 
-  it('a paused sandbox whose instance is lost ends with the reason of the platform', async () => {
+  it('a paused sandbox whose instance is lost ends with the reason of the platform, if its disk is not kept', async () => {
     await using world = await openPauses();
+    world.driver.parking = undefined;
     const id = await world.createReady();
     await pause(world, id);
     world.driver.isDown = true;

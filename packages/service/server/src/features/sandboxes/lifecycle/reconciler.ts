@@ -65,7 +65,7 @@ export class Reconciler {
     const mayBeSilent = factsOf(record).needsWake;
     const isLost = await this.#isLost(record);
     if (!isLost && (mayBeSilent || (await this.#answers(record.instance)))) return record;
-    if (isLost && (await pauseMoves.lose(record))) return sandboxes.find(id);
+    if (await pauseMoves.lose(record)) return sandboxes.find(id);
     const stillLost = (seen: SandboxRecord) => factsOf(seen).isLaunched && seen.pauseEpoch === record.pauseEpoch;
     return destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', stillLost);
   }
