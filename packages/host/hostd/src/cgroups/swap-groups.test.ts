@@ -36,7 +36,7 @@ describe('groups whose memory may be swapped', () => {
       writeFileSync(folderOf('memory.swappiness'), '60');
       groups.keepInMemory();
       assert.deepEqual(swappiness(), [0, 0, 0, 0]);
-      assert.ok(existsSync(groups.emptyingFile('one')));
+      assert.ok(existsSync(groups.emptying('one').file));
       groups.preferSwap('gone');
       groups.keepInMemory('gone');
     } finally {
@@ -50,8 +50,41 @@ describe('groups whose memory may be swapped', () => {
     groups.createParent();
     groups.preferSwap('one');
     groups.keepInMemory('one');
-    assert.throws(() => groups.emptyingFile('one'));
+    assert.throws(() => groups.emptying('one'));
     assert.equal(existsSync(join(root, 'parent')), false);
+  });
+});
+
+describe('groups of version 2', () => {
+  const mountPoint = join(root, 'unified');
+  const folders = ['one', 'one/kernels', 'other'].map((name) => join(mountPoint, 'parent', name));
+  const hierarchies = [{ mountPoint, version: 2, controllers: [] }] as const;
+  for (const folder of folders) mkdirSync(folder, { recursive: true });
+  const bounds = () => folders.map((folder) => readFileSync(join(folder, 'memory.swap.max'), 'utf8'));
+
+  it('groups of version 2 may swap while they are frozen, and are emptied by as much as they hold', () => {
+    assert.equal(new SwapGroups(hierarchies, 'parent', true).canReclaim, false, 'a kernel before 5.19');
+    writeFileSync(join(mountPoint, 'memory.reclaim'), '');
+    for (const folder of folders) writeFileSync(join(folder, 'memory.swap.max'), '0');
+    const groups = new SwapGroups(hierarchies, 'parent', true);
+    assert.ok(groups.canReclaim);
+    groups.createParent();
+    groups.keepInMemory();
+    groups.preferSwap('one');
+    assert.deepEqual(bounds(), ['max', 'max', '0']);
+    writeFileSync(join(folders[0] ?? '', 'memory.current'), `${5 * MIB}\n`);
+    assert.deepEqual(groups.emptying('one'), { file: join(folders[0] ?? '', 'memory.reclaim'), text: `${5 * MIB}` });
+    groups.keepInMemory('one');
+    assert.deepEqual(bounds(), ['0', '0', '0']);
+    assert.equal(existsSync(join(mountPoint, 'parent', 'memory.swap.max')), false, 'no bound for all');
+    groups.preferSwap('gone');
+    assert.equal(groups.emptying('gone').text, '0');
+  });
+
+  it('groups of version 2 are left alone unless that is asked for', () => {
+    const groups = new SwapGroups(hierarchies, 'parent');
+    groups.preferSwap('other');
+    assert.deepEqual([groups.canReclaim, bounds()[2]], [false, '0']);
   });
 });
 

@@ -42,7 +42,7 @@ function frozenOf({ limitMb = 1000, swap = [ZRAM], canReclaim = true, freeze }: 
       canReclaim,
       keepInMemory: (key = 'all') => steps.push(`keep ${key}`),
       preferSwap: (key: string) => steps.push(`swap ${key}`),
-      emptyingFile: (key: string) => key,
+      emptying: (key: string) => ({ file: key, text: '0' }),
     },
   } as unknown as FrozenInstancesOptions['cgroups'];
   const instances = new FrozenInstances({
@@ -51,7 +51,7 @@ function frozenOf({ limitMb = 1000, swap = [ZRAM], canReclaim = true, freeze }: 
     limitBytes: limitMb * MIB,
     reclaimMs: 3_600_000,
     swap: () => swap,
-    reclaim: async (file) => {
+    reclaim: async ({ file }) => {
       steps.push(`reclaim ${file}`);
       memory.set(file as InstanceKey, { residentBytes: MIB, swappedBytes: 29 * MIB });
       return 1;

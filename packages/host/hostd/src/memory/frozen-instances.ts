@@ -180,7 +180,7 @@ export class FrozenInstances {
     const { residentBytes } = this.#held.get(key) ?? NOTHING;
     const free = this.#swap().reduce((sum, { sizeBytes, usedBytes }) => sum + sizeBytes - usedBytes, 0);
     if (!this.#canReclaim() || residentBytes === 0 || free < residentBytes) return 0;
-    const processorMs = await reclaim(cgroups.swap.emptyingFile(key), signal);
+    const processorMs = await reclaim(cgroups.swap.emptying(key), signal);
     if (this.#held.has(key)) this.#measure(key);
     const after = this.#held.get(key) ?? NOTHING;
     const bytes = residentBytes - after.residentBytes;
