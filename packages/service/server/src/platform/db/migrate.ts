@@ -4,6 +4,7 @@ import { firstRelease } from './migrations/040-first-release.ts';
 import { pauses } from './migrations/041-pauses-expand.ts';
 import { pausePolicies } from './migrations/042-pause-policies-expand.ts';
 import { names } from './migrations/043-names-expand.ts';
+import { versions } from './migrations/044-versions-expand.ts';
 import { keptDisks } from './migrations/045-kept-disks-expand.ts';
 import { pauseAccounts } from './migrations/046-pause-accounts-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
@@ -17,6 +18,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '041-pauses-expand': pauses,
   '042-pause-policies-expand': pausePolicies,
   '043-names-expand': names,
+  '044-versions-expand': versions,
   '045-kept-disks-expand': keptDisks,
   '046-pause-accounts-expand': pauseAccounts,
 };

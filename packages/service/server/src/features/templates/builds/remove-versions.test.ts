@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
 import { CaptureError, LaunchError, type Versions } from '@cloche/runtime';
+import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
 import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
 import { ORG } from '../../../../testing/seeded-organizations.ts';
 import { SILENT } from '../../../../testing/silent.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../../testing/templates.ts';
+import { DATABASE_KIND } from '../../../../testing/test-database.ts';
 import { RemoveVersions } from './remove-versions.ts';
 
 const DAY_MS = 86_400_000;
@@ -29,6 +31,27 @@ async function versionsOf(world: SandboxesWorld, template: string): Promise<stri
   const { data } = await world.call(operations.listTemplateVersions, { params: { template } });
   return data.map(({ id }) => id);
 }
+
+const skip = DATABASE_KIND === 'postgresql' && 'reads the plans of SQLite';
+it('unused versions are found without a look at sandboxes of other versions', { skip }, async () => {
+  await using world = await openSandboxes();
+  const asked: RootOperationNode[] = [];
+  const transformQuery = ({ node }: PluginTransformQueryArgs) => {
+    asked.push(node);
+    return node;
+  };
+  const db = world.db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
+  await new RemoveVersions({ ...world, db, versions: world.driver, log: SILENT }).sweep(world.clock.now());
+  const compiled = asked.map((node) => world.db.getExecutor().compileQuery(node, createQueryId()));
+  const ofSandboxes = compiled.filter(({ sql }) => sql.includes('"sandboxes"'));
+  assert.equal(ofSandboxes.length, 1);
+  for (const { sql, parameters } of ofSandboxes) {
+    const { rows } = await world.db.executeQuery(CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]));
+    const reads = rows.map((row) => (row as { detail: string }).detail).filter((each) => each.includes(' sandboxes '));
+    assert.equal(reads.length, 2);
+    for (const read of reads) assert.match(read, /INDEX sandboxes_template_version \(template_version_id=\?/);
+  }
+});
 
 describe('unused versions', () => {
   it('unused versions are removed from the host after their time, but not the default version', async () => {
