@@ -80,10 +80,10 @@ let folder: ExampleFolder;
 let ids: Readonly<Record<string, () => string | Promise<string>>>;
 
 before(async () => {
-  // Its own, because the examples create an organization, whose name other files use as well.
+  // For itself, because the examples create an organization, whose name files of the shared service use as well.
   service = await lentService();
   cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
-  folder = new ExampleFolder(service);
+  folder = await ExampleFolder.open(service);
   [sandbox, other] = await Promise.all([
     cloche.sandboxes.create({ ttlMs: 1_800_000 }),
     cloche.sandboxes.create({ ttlMs: 1_800_000, name: 'web-app' }),

@@ -8,6 +8,7 @@ import { buildWholeProgram } from '../../packages/clients/cli/src/program.ts';
 import { processTerminal } from '../../packages/clients/cli/src/terminal/terminal.ts';
 import { writeSaved } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { busyboxRoot } from './image-root.ts';
+import { packedCloche } from './packed-cloche.ts';
 
 type Command = Awaited<ReturnType<typeof buildWholeProgram>>;
 
@@ -38,7 +39,6 @@ export function blocksOf(file: string): string[] {
 
 /** Programs that examples have on the other side of a pipe, and that stand for what is not here. */
 const PROGRAMS: Readonly<Record<string, string>> = {
-  cloche: `#!/bin/sh\nexec node ${resolve('packages/clients/cli/bin/cloche.mjs')} "$@"\n`,
   docker: `#!/bin/sh\nexec node ${resolve('e2e/support/save-image.ts')} "$@"\n`,
   npx: '#!/bin/sh\nexec "$@"\n',
   pg_dump: '#!/bin/sh\necho "create table $1 (a int);"\n',
@@ -77,12 +77,19 @@ export class ExampleFolder implements Disposable {
 
   readonly #place: ExamplePlace;
 
-  constructor(place: ExamplePlace) {
+  private constructor(place: ExamplePlace) {
     this.#place = place;
     for (const [name, content] of Object.entries(PROGRAMS)) this.#write(join('bin', name), content, 0o755);
     for (const [name, content] of Object.entries(FILES)) this.#write(join('files', name), content, 0o644);
     this.#write('files/key-file', `${place.apiKey}\n`, 0o600);
     writeSaved(join(this.#root, 'files/debian.tar'), { layers: [busyboxRoot()] });
+  }
+
+  static async open(place: ExamplePlace): Promise<ExampleFolder> {
+    const cloche = await packedCloche();
+    const folder = new ExampleFolder(place);
+    symlinkSync(cloche, join(folder.#root, 'bin/cloche'));
+    return folder;
   }
 
   /** Runs lines in bash, in a folder and a home of their own, in which `prod` is a saved service. */

@@ -8,6 +8,7 @@ import { compileCache } from '@cloche/testkit/compile-cache';
 import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
+import { packedCloche } from './packed-cloche.ts';
 
 /** Guides whose commands stop services and change their settings. */
 export const OPERATORS_GUIDES: readonly string[] = [
@@ -101,7 +102,7 @@ async function runSteps(
   timeoutMs: number,
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
-  symlinkSync(resolve('packages/clients/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
+  symlinkSync(await packedCloche(), join(folder, 'bin/cloche'));
   writeFileSync(join(folder, 'bin/docker'), `#!/bin/sh\nexec node ${resolve('e2e/support/save-image.ts')} "$@"\n`, {
     mode: 0o755,
   });
