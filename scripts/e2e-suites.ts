@@ -14,6 +14,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/completion': 'tests scripts for shells; no sandbox runs anything',
   'functional/examples': 'tests the examples of the command line; other files test the operations that these use',
   'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
+  'functional/command-requests': 'the server checks requests; functional/commands runs commands with each runtime',
   'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
   'functional/interrupted-tests': 'tests what ends a service of a test',
   'functional/copy-database': 'the command copies records; functional/restarts tests how sandboxes are kept',
@@ -104,7 +105,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
  */
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
-    ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
+    ...['functional/commands', 'functional/file-contents', 'functional/files'],
     ...['functional/languages', 'functional/output', 'functional/own-zygote'],
     ...['functional/metrics', 'functional/previews', 'functional/terminals'],
     ...['functional/timeouts', 'functional/warm-imports'],

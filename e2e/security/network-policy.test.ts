@@ -7,7 +7,7 @@ import { execa } from 'execa';
 import { isolation, skipUnless } from '../support/claims.ts';
 import type { Seen } from '../support/test-internet-host.ts';
 import type { Outcomes } from './support/attackers.ts';
-import { GATED, type PolicyWorld, policyWorld, SANDBOXES, type SandboxName } from './support/policy-world.ts';
+import { GATED, managed, type PolicyWorld, policyWorld, SANDBOXES, type SandboxName } from './support/policy-world.ts';
 
 let world: PolicyWorld;
 let seen: Seen;
@@ -50,7 +50,7 @@ describe('a host that is permitted', () => {
     }
   });
 
-  it('a host that is permitted is reached by pip, git and npm, which trust the gateway as well', () => {
+  it('a host that is permitted is reached by pip, git and npm, which trust the gateway as well', managed, () => {
     for (const name of SANDBOXES) {
       for (const program of ['pip', 'git', 'npm']) {
         const printed = outcomes[name][`https to an allowed host by ${program}`];
@@ -108,6 +108,9 @@ describe('a host that is not permitted', () => {
         });
       }
     }
+  });
+
+  it('a host that is not permitted is refused to pip, git and npm', managed, () => {
     for (const program of ['pip', 'git', 'npm']) {
       assert.ok(wasAsked('denied.test', `tag-open-${program}`), program);
       for (const name of GATED) assert.ok(!wasAsked('denied.test', `tag-${name}-${program}`), program);

@@ -1,4 +1,5 @@
 /** Starts three sandboxes that differ only in their network policy, connected to a small internet of the test's own. */
+import { sameWithEachRuntime } from '../../support/claims.ts';
 import { type OwnService, testService } from '../../support/service.ts';
 import { type TestInternet, testInternet } from '../../support/test-internet.ts';
 import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
@@ -6,10 +7,13 @@ import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
 /** `open` is the control: hosts that it reaches exist, and would be reached without a policy. */
 export const SANDBOXES = ['open', 'allow', 'deny'] as const;
 export type SandboxName = (typeof SANDBOXES)[number];
+/** Option for tests of package managers, which take as long as all other attempts together. */
+export const managed = sameWithEachRuntime('they find the root of the gateway in files and variables of the sandbox');
 /** Scripts in this order: the first defines the functions of the others, the last runs the attempts. */
 const PARTS = [
   'ways',
   'names',
+  ...(managed.skip ? [] : ['package-managers']),
   'requests',
   'addresses',
   'odd-protocols',
