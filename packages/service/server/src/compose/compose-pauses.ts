@@ -8,6 +8,7 @@ import { DiskMoves, type DiskMovesDeps } from '../features/pauses/disk-moves.ts'
 import { DiskSweep } from '../features/pauses/disk-sweep.ts';
 import { Freezer } from '../features/pauses/freezer.ts';
 import { KeptDisks } from '../features/pauses/kept-disks.ts';
+import { MakeRoom } from '../features/pauses/make-room.ts';
 import { MovesUnderWay } from '../features/pauses/moves-under-way.ts';
 import { PauseMetrics } from '../features/pauses/pause-metrics.ts';
 import { PauseMoves, type PauseMovesDeps } from '../features/pauses/pause-moves.ts';
@@ -28,6 +29,7 @@ type Made =
   | 'freezer'
   | 'disks'
   | 'diskMoves'
+  | 'makeRoom'
   | 'underWay'
   | 'moves'
   | 'wakeSandbox'
@@ -50,6 +52,7 @@ export interface Pauses {
   readonly moves: PauseMoves;
   readonly diskMoves: DiskMoves;
   readonly disks: KeptDisks;
+  readonly makeRoom: MakeRoom;
   readonly diskSweep: DiskSweep;
   readonly wakeSandbox: WakeSandbox;
   readonly pauseSandbox: PauseSandbox;
@@ -70,13 +73,15 @@ export function composePauses(deps: PausesDeps): Pauses {
   const metrics = new PauseMetrics(deps.registry);
   const destroyLost = ({ id, pauseEpoch }: SandboxRecord) =>
     deps.destroySandbox.destroy(UNAUDITED, id, 'platform_cleanup', (seen) => seen.pauseEpoch === pauseEpoch);
-  const diskMoves = new DiskMoves({ ...deps, disks, freezer, destroyLost });
-  const beginMove = new BeginMove(deps);
-  const moves = new PauseMoves({ ...deps, beginMove, freezer, disks, diskMoves, underWay, metrics });
+  const makeRoom = new MakeRoom({ ...deps, support, underWay, moves: { drop: (...drop) => moves.drop(...drop) } });
+  const shared = { ...deps, disks, freezer, makeRoom };
+  const diskMoves = new DiskMoves({ ...shared, destroyLost });
+  const moves = new PauseMoves({ ...shared, beginMove: new BeginMove(deps), diskMoves, underWay, metrics });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
   return {
     moves,
     diskMoves,
+    makeRoom,
     disks,
     diskSweep: new DiskSweep({ ...deps, disks, destroyLost }),
     wakeSandbox,

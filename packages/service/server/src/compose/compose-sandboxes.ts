@@ -156,6 +156,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const launchSandbox = new LaunchSandbox({
     ...{ sandboxes, driver, connections, clock, log, metrics, tracing: deps.tracing },
     ...{ launchTimeoutMs, serverId: servers.own },
+    makeRoom: (launch, signal) => pauses.makeRoom.for(launch, signal),
   });
   const abandonedLaunches = new AbandonedLaunches({ sandboxes, launchSandbox, servers, log });
   const instances = { sandboxes, driver, connections, executions, clock, log };

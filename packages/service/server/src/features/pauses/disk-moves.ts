@@ -10,6 +10,7 @@ import type { MoveChange, SandboxRepository } from '../sandbox-records/sandbox-r
 import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { Freezer } from './freezer.ts';
 import { isGone, type KeptDisks, leftAlive, outlivesHost } from './kept-disks.ts';
+import type { MakeRoom } from './make-room.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
 import { retentionFrom } from './retention.ts';
@@ -17,6 +18,7 @@ import { retentionFrom } from './retention.ts';
 export interface DiskMovesDeps {
   readonly sandboxes: SandboxRepository;
   readonly disks: KeptDisks;
+  readonly makeRoom: Pick<MakeRoom, 'for'>;
   readonly freezer: Freezer;
   readonly auditLog: Pick<AuditLog, 'append'>;
   readonly executions: Executions;
@@ -83,9 +85,9 @@ export class DiskMoves {
 
   /** Launches a sandbox that is `booting`. @throws AppError; its files are as they were then */
   async boot(call: Audited, begun: SandboxRecord, { by, ttlMs }: Waking): Promise<SandboxRecord | undefined> {
-    const { sandboxes, disks, executions, clock, log } = this.#deps;
+    const { sandboxes, disks, makeRoom, executions, clock, log } = this.#deps;
     try {
-      const instance = await disks.boot(begun);
+      const instance = await makeRoom.for(() => disks.boot(begun));
       const { lostReason = 'asked', pause } = begun;
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? pause.wakeTtlMs, lostReason };
       const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');

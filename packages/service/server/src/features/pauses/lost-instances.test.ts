@@ -142,3 +142,39 @@ describe('the sweep of kept disks', () => {
     assert.ok((await world.get(id)).paused);
   });
 });
+
+describe('a host without room', () => {
+  const full = () => new LaunchError('no_capacity', '100 MiB of memory are lacking');
+
+  it('a host without room gets it from the memory of paused sandboxes that prefer it, the longest paused first', async () => {
+    await using world = await openPauses();
+    const [kept, second, first] = [await world.createReady(), await world.createReady(), await world.createReady()];
+    await pause(world, kept, { memory: 'keep' });
+    await pause(world, first, { memory: 'prefer' });
+    world.clock.advance(1_000);
+    await pause(world, second, { memory: 'prefer' });
+    const before = await world.get(first);
+    world.driver.launchErrors.push(full());
+    await world.createReady();
+    const lost = { memory: 'lost', place: 'disk', lostReason: 'room' };
+    assert.deepEqual(await world.get(first), { ...before, paused: { ...before.paused, ...lost } });
+    for (const id of [kept, second]) assert.equal((await world.get(id)).paused?.memory, 'kept');
+    assert.equal((await pauseEvents(world)).at(-1), 'sandbox.memory_lost');
+
+    world.driver.launchErrors.push(full());
+    assert.equal((await resume(world, first)).resumed?.lostReason, 'room');
+    assert.equal((await world.get(second)).paused?.lostReason, 'room', 'a boot takes it too');
+  });
+
+  it('a host without room launches nothing once no memory is left to drop, and takes none that is to be kept', async () => {
+    await using world = await openPauses();
+    const [kept, preferred] = [await world.createReady(), await world.createReady()];
+    await pause(world, kept);
+    await pause(world, preferred, { memory: 'prefer' });
+    world.driver.launchErrors.push(full(), full());
+    const { id } = await world.create();
+    await world.until(async () => (await world.get(id)).status === 'failed');
+    assert.deepEqual([(await world.get(kept)).paused?.memory, world.driver.launchErrors], ['kept', []]);
+    assert.equal((await world.get(preferred)).paused?.memory, 'lost');
+  });
+});

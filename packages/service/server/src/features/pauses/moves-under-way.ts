@@ -11,6 +11,11 @@ export class MovesUnderWay {
     this.#servers = servers;
   }
 
+  /** Returns whether this process performs a move of the sandbox. */
+  has(id: SandboxId): boolean {
+    return this.#own.has(id);
+  }
+
   /** Performs a move. Returns undefined, when it is over, if another one of the sandbox is under way. */
   async perform<T>(id: SandboxId, act: () => Promise<T>): Promise<T | undefined> {
     const underWay = this.#own.get(id);

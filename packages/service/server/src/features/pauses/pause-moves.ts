@@ -14,6 +14,7 @@ import type { BeginMove } from './begin-move.ts';
 import type { DiskMoves } from './disk-moves.ts';
 import type { Freezer } from './freezer.ts';
 import { isGone, type KeptDisks } from './kept-disks.ts';
+import type { MakeRoom } from './make-room.ts';
 import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
 import type { MovesUnderWay } from './moves-under-way.ts';
 import type { PauseMetrics } from './pause-metrics.ts';
@@ -29,6 +30,7 @@ export interface PauseMovesDeps {
   readonly sandboxes: SandboxRepository;
   readonly freezer: Freezer;
   readonly diskMoves: DiskMoves;
+  readonly makeRoom: Pick<MakeRoom, 'for'>;
   readonly disks: Pick<KeptDisks, 'keep'>;
   readonly underWay: MovesUnderWay;
   readonly metrics: PauseMetrics;
@@ -211,9 +213,9 @@ export class PauseMoves {
   }
 
   async #thaw(call: Audited, begun: SandboxRecord, { by, ttlMs }: Waking): Promise<SandboxRecord | undefined> {
-    const { sandboxes, freezer, executions, checkOn, clock, log } = this.#deps;
+    const { sandboxes, freezer, makeRoom, executions, checkOn, clock, log } = this.#deps;
     try {
-      await this.#catchUp(begun, await freezer.thaw(begun));
+      await this.#catchUp(begun, await makeRoom.for(() => freezer.thaw(begun)));
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.pause.wakeTtlMs };
       const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');
       const awake = await sandboxes.move(begun, 'finishWake', { resumed }, audited);

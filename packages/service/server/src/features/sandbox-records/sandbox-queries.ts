@@ -63,6 +63,18 @@ export function listWithIdleTimeout(db: Database): Promise<Row[]> {
   return query.where(sql<boolean>`coalesce(idle_timeout_ms, pause_after_idle_ms) is not null`).execute();
 }
 
+export function findLongestPaused(db: Database): Promise<Row | undefined> {
+  return db
+    .selectFrom('sandboxes')
+    .selectAll()
+    .where('status', '=', 'ready')
+    .where('pause_state', '=', 'paused')
+    .where('paused_memory', '=', 'prefer')
+    .orderBy('paused_at')
+    .limit(1)
+    .executeTakeFirst();
+}
+
 function isPaused(paused: boolean) {
   const is = sandboxThat('isShownPaused');
   return paused ? is : sql<boolean>`not ${is}`;

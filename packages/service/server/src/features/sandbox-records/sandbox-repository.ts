@@ -166,6 +166,8 @@ export interface SandboxRepository {
   listRetentionEnding(now: number): Promise<SandboxRecord[]>;
   /** Returns those of the sandboxes that are paused, or on their way into or out of a pause. */
   listPausedOf(ids: readonly SandboxId[]): Promise<SandboxRecord[]>;
+  /** Returns the sandbox that has been paused for the longest time with memory that is kept while there is room. */
+  findLongestPaused(): Promise<SandboxRecord | undefined>;
   /** Returns the ready sandboxes that are destroyed or paused when nothing uses them. */
   listWithIdleTimeout(): Promise<SandboxRecord[]>;
 }

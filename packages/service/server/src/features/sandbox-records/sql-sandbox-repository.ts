@@ -258,6 +258,11 @@ export class SqlSandboxRepository implements SandboxRepository {
     return this.#toRecords(await queries.listPausedOf(this.#db, ids));
   }
 
+  async findLongestPaused(): Promise<SandboxRecord | undefined> {
+    const row = await queries.findLongestPaused(this.#db);
+    return row && this.#toRecord(row);
+  }
+
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
     return this.#toRecords(await queries.listWithIdleTimeout(this.#db));
   }

@@ -33,6 +33,8 @@ export interface LaunchSandboxDeps {
   readonly metrics: SandboxMetrics;
   readonly tracing?: Tracing | undefined;
   readonly launchTimeoutMs: number;
+  /** Repeats a launch while room can be made for it. */
+  readonly makeRoom: <T>(launch: () => Promise<T>, signal: AbortSignal) => Promise<T>;
   /** Id of this server, which owns its launches. */
   readonly serverId: string;
 }
@@ -196,7 +198,9 @@ export class LaunchSandbox {
     for (;;) {
       try {
         const withOwner = { ...hints, owner: record.orgId };
-        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal, withOwner);
+        const { driver, makeRoom } = this.#deps;
+        const launch = () => driver.launch(record.id, record.generation, toLaunchSpec(record), signal, withOwner);
+        return await makeRoom(launch, signal);
       } catch (error) {
         if (!(error instanceof LaunchError && AWAITED.has(error.kind))) throw error;
         await backOff.pause(signal);
