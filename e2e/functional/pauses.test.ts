@@ -2,16 +2,29 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { CodeRun, Sandbox } from '@cloche/contract';
+import type { CodeRun, Sandbox, SandboxId } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
+import { PROGRAMS, type ProcessName } from '@cloche/setup';
 import { eventually } from '@cloche/testkit/eventually';
+import type { Answer } from '../support/api.ts';
+import { sameWithEachRuntime } from '../support/claims.ts';
+import { type HeldStep, HeldSteps, PAUSE_STEPS, WAKE_STEPS } from '../support/held-steps.ts';
+import { describeGrowth, hostFootprint } from '../support/host-footprint.ts';
+import { PausedSandbox } from '../support/paused-sandbox.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
+const steps = new HeldSteps();
 let service: OwnService;
 before(async () => {
-  service = await testService();
+  const programs = { ...PROGRAMS, server: 'e2e/support/held-server.ts', hostd: 'e2e/support/held-hostd.ts' };
+  // No pool: a test counts what is on the host.
+  service = await testService({ CLOCHE_POOL_SIZE: '0', ...steps.env }, undefined, { programs });
 });
-after(() => service.close());
+after(async () => {
+  steps.release();
+  await service?.close();
+  steps[Symbol.dispose]();
+});
 
 /** Writes the number of its steps, and its longest time between two of them in seconds. */
 const COUNT = `import json, os, time
@@ -217,5 +230,93 @@ print(bad)`;
     const startedAt = performance.now();
     assert.equal((await service.api.delete(path(id))).body.sandbox.status, 'destroyed');
     assert.ok(performance.now() - startedAt < 5_000);
+  });
+});
+
+/** What is killed while each sandbox stands at its step. The server and hostd together are what a crash of the host's service is. */
+const VICTIMS: readonly (readonly ProcessName[])[] = [['server'], ['hostd'], ['server', 'hostd'], ['egress']];
+/** Rounds for each of `VICTIMS`. */
+const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 3);
+/** Longest time until a sandbox is paused or live again. */
+const SETTLED_MS = 15_000;
+
+/** A sandbox whose pause or wake is held at one step in each round. */
+class HeldSandbox extends PausedSandbox {
+  readonly step: HeldStep;
+  readonly #act: 'pause' | 'resume';
+  #answer: Promise<Answer | undefined> = Promise.resolve(undefined);
+  #eventsBefore = 0;
+
+  constructor(id: SandboxId, step: HeldStep) {
+    super(service, id);
+    this.step = step;
+    this.#act = step in PAUSE_STEPS ? 'pause' : 'resume';
+  }
+
+  /** Writes a file and begins the move, which stands still at its step. */
+  async begin(round: string): Promise<void> {
+    await this.value(`kept = ${JSON.stringify(round)}; open('round', 'w').write(kept)`);
+    if (this.#act === 'resume') await this.pause();
+    this.#eventsBefore = (await this.events()).length;
+    steps.hold(this.id, this.step);
+    this.#answer = service.api.post(`${this.path}/${this.#act}`, {}).catch(() => undefined);
+    const early = this.#answer.then((answer) =>
+      assert.fail(`${round}: ${this.step} is not reached: ${JSON.stringify(answer?.body)}`),
+    );
+    await Promise.race([steps.reached(this.id, this.step), early]);
+    early.catch(() => undefined);
+  }
+
+  /** Asserts that it is paused or live, that its events say so, and that nothing of it is lost. */
+  async settles(round: string): Promise<void> {
+    const isSettled = async () => ((await this.get()).paused !== undefined) === this.isFrozen();
+    await eventually(isSettled, { within: SETTLED_MS });
+    const answer = await this.#answer;
+    const isDone = answer?.status === 200;
+    assert.ok(answer === undefined || isDone || answer.body.error.code === 'unavailable', JSON.stringify(answer?.body));
+    const all = await this.events();
+    const events = all.slice(this.#eventsBefore);
+    const event = this.#act === 'pause' ? 'sandbox.paused' : 'sandbox.resumed';
+    assert.ok(events.length <= 1 && events.every((one) => one === event), `${this.step}: ${events}`);
+    if (isDone) assert.deepEqual(events, [event], this.step);
+    assert.equal((await this.get()).paused !== undefined, all.at(-1) === 'sandbox.paused', this.step);
+    const run = await service.api.run(this.id, "print(kept, open('round').read())");
+    assert.deepEqual([run.stdout, run.stateLost], [`${round} ${round}\n`, undefined], this.step);
+  }
+}
+
+const withOneRuntime = sameWithEachRuntime(
+  'server and hostd take the same steps; other tests here freeze with each runtime',
+);
+describe('a service that is killed with -9 at a step of a pause or a wake', withOneRuntime, () => {
+  it('idle/F1: a service that is killed with -9 at a step of a pause or a wake leaves each sandbox paused or live, whole, with one event for each answer', async (t) => {
+    // Has what a first sandbox adds to the host, such as a zygote.
+    const first = await PausedSandbox.create(service);
+    await first.value('1');
+    const before = hostFootprint();
+    const names = [...Object.keys(PAUSE_STEPS), ...Object.keys(WAKE_STEPS)] as HeldStep[];
+    const held = await Promise.all(
+      names.map(async (step) => new HeldSandbox((await service.api.readySandbox()).id, step)),
+    );
+    for (let count = 0; count < ROUNDS; count += 1) {
+      for (const victims of VICTIMS) {
+        const round = `${victims.join('+')} ${count}`;
+        await Promise.all(held.map((sandbox) => sandbox.begin(round)));
+        await Promise.all(victims.map((part) => service.kill(part)));
+        steps.release();
+        const killedAt = performance.now();
+        // As the supervisor starts them: hostd need not be first.
+        await Promise.all(victims.map((part) => service.restart(part)));
+        await Promise.all(held.map((sandbox) => sandbox.settles(round)));
+        t.diagnostic(`${round}: whole after ${Math.round(performance.now() - killedAt)} ms`);
+      }
+    }
+    await Promise.all(held.map((sandbox) => sandbox.delete()));
+    // The name of hostd's guard has the id of its process.
+    const left = () =>
+      describeGrowth(before, hostFootprint(), service.installationId).filter((line) => !/_guard_\d+ /.test(line));
+    await eventually(() => left().length === 0, { within: SETTLED_MS }).catch(() => undefined);
+    assert.deepEqual(left(), []);
+    await first.delete();
   });
 });

@@ -226,8 +226,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     await sandboxActivity.tidy();
     return report;
   };
-  const takeOver = async () => {
-    await abandonedLaunches.takeOver();
+  const takeOver = () => abandonedLaunches.takeOver();
+  const settleMoves = async () => {
+    await pauses.moves.freezeStrays();
     await pauses.moves.settleOf(await sandboxes.listThat('isMoving'));
   };
   let loops: Pick<Loop, 'stop'>[] = [];
@@ -257,9 +258,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         endedRecords: new EndedRecords(db),
         retentionNotices: pauses.retentionNotices,
         outbox,
-        ...{ takeOver, diskSweep },
+        ...{ takeOver, settleMoves, diskSweep, watchOthers: deps.watchOthers },
         wakeForRequests: pauses.wakeForRequests,
-        watchOthers: deps.watchOthers,
         ...{ settings, isFenced },
         clock,
         log,

@@ -13,7 +13,7 @@ import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
-/** How often a server looks for launches, pauses and wakes of servers that have ended. */
+/** How often a server looks for launches of servers that have ended, and for pauses and wakes that no server makes. */
 const TAKE_OVER_MS = 1_000;
 const NOTICE_MS = 1_000;
 /** How often a server looks for requests whose sandbox was paused before its agent read them. */
@@ -27,6 +27,8 @@ export interface SandboxJobsDeps {
   readonly reconcile: () => Promise<unknown>;
   readonly reaper: Reaper;
   readonly wakeForRequests: WakeForRequests;
+  /** Finishes pauses and wakes that servers have left, or that could be neither finished nor undone. */
+  readonly settleMoves: () => Promise<void>;
   readonly endedRecords: EndedRecords;
   readonly outbox: EventOutbox;
   readonly retentionNotices: Pick<RetentionNotices, 'pass'>;
@@ -54,6 +56,10 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     if (!isFenced()) await deps.wakeForRequests.pass();
     return WAKE_MS;
   };
+  const settle = async () => {
+    if (!isFenced()) await deps.settleMoves();
+    return TAKE_OVER_MS;
+  };
   const forget = async () => {
     const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
     if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
@@ -79,6 +85,7 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     new Loop('reconcile', mend, RETRY_MS, log),
     new Loop('reap', reap, RETRY_MS, log),
     new Loop('wake for requests', wake, RETRY_MS, log),
+    new Loop('settle pauses', settle, RETRY_MS, log),
     new Loop('forget', forget, RETRY_MS, log),
     new Loop('announce ends of pauses', announce, RETRY_MS, log),
     new Loop('sweep kept disks', sweepDisks, RETRY_MS, log),

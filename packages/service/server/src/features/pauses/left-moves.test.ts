@@ -190,6 +190,52 @@ describe('a server that stands still during a pause', () => {
   });
 });
 
+describe('a pause that fails and cannot be undone', () => {
+  it('a pause that fails and cannot be undone because the host is away is finished soon after its return, without a request', async () => {
+    await using world = await openPauses();
+    const id = await world.createReady();
+    const freezing = freezingOf(world);
+    const freeze = freezing.freeze.bind(freezing);
+    freezing.freeze = async (...parts) => {
+      await freeze(...parts);
+      freezing.freeze = freeze;
+      world.driver.isDown = true;
+      throw new LaunchError('unreachable', 'the host is away');
+    };
+    await assert.rejects(pause(world, id), { code: 'unavailable' });
+    world.driver.isDown = false;
+    await world.until(async () => !factsOf(await recordOf(world, id)).isMoving);
+    assert.equal((await world.get(id)).paused !== undefined, isFrozen(world, id));
+    assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+  });
+});
+
+describe('a wake that fails and cannot be undone', () => {
+  it('a wake that fails and cannot be undone because the host is away does not leave a paused sandbox that goes on', async () => {
+    for (const finder of ['the server itself', 'the next pass of another']) {
+      await using world = await openPauses();
+      const id = await world.createReady();
+      await pause(world, id);
+      const freezing = freezingOf(world);
+      const thaw = freezing.thaw.bind(freezing);
+      freezing.thaw = async (...parts) => {
+        await thaw(...parts);
+        freezing.thaw = thaw;
+        world.driver.isDown = true;
+        throw new LaunchError('unreachable', 'the host is away');
+      };
+      await assert.rejects(resume(world, id), { code: 'unavailable' });
+      assert.ok((await world.get(id)).paused);
+      if (finder !== 'the server itself') await world.crash().catch(() => undefined);
+      world.driver.isDown = false;
+      if (finder !== 'the server itself') await world.server.reconcile();
+      await world.until(() => isFrozen(world, id));
+      assert.ok((await world.get(id)).paused);
+      assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+    }
+  });
+});
+
 describe('a wake that fails', () => {
   const FAULTS: Record<string, (world: SandboxesWorld, id: SandboxId) => () => void> = {
     'the host does not answer': (world) => {

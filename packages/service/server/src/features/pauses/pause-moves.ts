@@ -67,6 +67,8 @@ export interface Waking {
 export class PauseMoves {
   readonly #deps: PauseMovesDeps;
   readonly #catchUps: CatchUp[] = [];
+  /** Paused sandboxes whose instances may go on, because their wakes were given up while the host was away. */
+  readonly #strays = new Set<SandboxId>();
 
   constructor(deps: PauseMovesDeps) {
     this.#deps = deps;
@@ -179,6 +181,24 @@ export class PauseMoves {
     });
   }
 
+  /** Freezes the instance of a sandbox that is paused, if it goes on. */
+  async freezeStray(paused: SandboxRecord): Promise<void> {
+    const { underWay, sandboxes, servers } = this.#deps;
+    await underWay.perform(paused.id, async () => {
+      const own = await sandboxes.move(paused, 'beginWake', { owner: servers.own });
+      if (own) await this.#undo(own, 'cancelWake');
+    });
+  }
+
+  /** Freezes the instances that this server could not freeze when it gave up their wakes. */
+  async freezeStrays(): Promise<void> {
+    for (const id of [...this.#strays]) {
+      const record = await this.#deps.sandboxes.find(id);
+      this.#strays.delete(id);
+      if (record && stateOf(record) === 'paused') await this.freezeStray(record);
+    }
+  }
+
   async #freeze(call: Audited, begun: SandboxRecord, pausing: Pausing): Promise<SandboxRecord | undefined> {
     const { sandboxes, freezer, disks, clock } = this.#deps;
     const { by, idle, retainMs } = pausing;
@@ -283,6 +303,7 @@ export class PauseMoves {
       return true;
     } catch (error) {
       log.warn({ err: error, sandboxId: own.id }, 'an instance could not be changed back');
+      if (cancel === 'cancelWake') this.#strays.add(own.id);
       return cancel === 'cancelWake' || !(await freezer.isFrozen(own).catch(() => true));
     }
   }

@@ -24,7 +24,12 @@ async function ends(connect: Connect, endsSilentSandboxes: boolean): Promise<boo
     sandboxes,
     driver: Object.assign(world.driver, { connect }),
     abandonedLaunches: { takeOverOf: async () => undefined },
-    pauseMoves: { settleOf: async () => undefined, thawStray: async () => undefined, lose: async () => false },
+    pauseMoves: {
+      settleOf: async () => undefined,
+      thawStray: async () => undefined,
+      freezeStray: async () => undefined,
+      lose: async () => false,
+    },
     destroySandbox: {
       destroy: async (_, sandboxId) => {
         ended.push(sandboxId);

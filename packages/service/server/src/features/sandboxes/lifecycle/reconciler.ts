@@ -7,7 +7,7 @@ import { UNAUDITED } from '../../../platform/call/call.ts';
 import type { PauseMoves } from '../../pauses/pause-moves.ts';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
-import { factsOf } from '../../sandbox-status/status-facts.ts';
+import { factsOf, stateOf } from '../../sandbox-status/status-facts.ts';
 import type { AbandonedLaunches } from './abandoned-launches.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { ForgetEnded } from './forget-ended.ts';
@@ -16,7 +16,7 @@ export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: Instances;
   readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
-  readonly pauseMoves: Pick<PauseMoves, 'settleOf' | 'thawStray' | 'lose'>;
+  readonly pauseMoves: Pick<PauseMoves, 'settleOf' | 'thawStray' | 'freezeStray' | 'lose'>;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
   readonly log: Logger;
@@ -47,7 +47,7 @@ export class Reconciler {
     const records = await sandboxes.listThat('holdsInstance');
     forgetOthers(records);
     const ended = await this.#mendRecords(records, instances);
-    await this.#thawStrays(instances);
+    await this.#alignFreezes(instances);
     const removed = await this.#removeOrphans(instances);
     return { instancesRemoved: removed, sandboxesEnded: ended };
   }
@@ -132,14 +132,19 @@ export class Reconciler {
     return true;
   }
 
-  /** Thaws instances that are frozen although no record says so. */
-  async #thawStrays(instances: readonly Instance[]): Promise<void> {
+  /** Thaws and freezes instances whose records say so. */
+  async #alignFreezes(instances: readonly Instance[]): Promise<void> {
     const { sandboxes, pauseMoves, log } = this.#deps;
-    for (const { sandboxId, generation } of instances.filter(({ isFrozen }) => isFrozen)) {
+    for (const { sandboxId, generation, isFrozen } of instances) {
       const record = await sandboxes.find(sandboxId);
-      if (record?.generation !== generation || !factsOf(record).isReady) continue;
-      log.warn({ sandboxId, generation }, 'an instance is frozen although its sandbox is not paused');
-      await this.#attempt(sandboxId, () => pauseMoves.thawStray(record));
+      if (record?.generation !== generation) continue;
+      if (isFrozen && factsOf(record).isReady) {
+        log.warn({ sandboxId, generation }, 'an instance is frozen although its sandbox is not paused');
+        await this.#attempt(sandboxId, () => pauseMoves.thawStray(record));
+      } else if (!isFrozen && stateOf(record) === 'paused') {
+        log.warn({ sandboxId, generation }, 'an instance goes on although its sandbox is paused');
+        await this.#attempt(sandboxId, () => pauseMoves.freezeStray(record));
+      }
     }
   }
 
