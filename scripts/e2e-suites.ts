@@ -160,6 +160,9 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
     ...['jupyter-bridge', 'jupyterlab'],
     ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'repl', 'shell', 'top'],
   ]),
+  'functional/list-pages': 'compose/lists walks every list of a server with PostgreSQL',
+  'functional/jupyter-gateway':
+    'clients of a kernel get one server, which answers as a server alone does; e2b-servers and jupyter-counts test that',
   ...of('each server refuses or translates a request by itself', [
     ...[
       'bad-input',

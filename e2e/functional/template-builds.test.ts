@@ -20,7 +20,8 @@ const withinASandbox = (option?: { skip: string | false }) =>
 
 let service: LentService;
 before(async () => {
-  service = await lentService();
+  // No pool: it would make an instance ready of each template here.
+  service = await lentService({ CLOCHE_POOL_SIZE: '0' });
 });
 after(() => service?.close());
 
