@@ -1,11 +1,12 @@
 /** A kernel that was forked from a loaded interpreter behaves like one that was started. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { skipUnless, unlessStarted } from '../support/claims.ts';
+import { sameWithEachRuntime, skipUnless, unlessStarted } from '../support/claims.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const forkedIn = skipUnless('pythonKernels', 'forked');
+const inPython = sameWithEachRuntime('Python code of the zygote does it, wherever the zygote forks');
 
 let service: TestService;
 /** Sandbox for tests that leave nothing in it but their contexts. */
@@ -48,68 +49,84 @@ describe('a kernel that was forked', unlessStarted, () => {
     assert.equal(await output(code), 'pandas 3 True');
   });
 
-  it('a kernel that was forked prefers packages that the user had installed before', async () => {
+  it('a kernel that was forked prefers packages that the user had installed before', inPython, async () => {
     const { id, output } = await fresh();
     await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
     const next = await openContext(service, id);
     assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
   });
 
-  it('a kernel that was forked finds packages that were installed after its start and before its first cell', async () => {
-    const { id } = await service.api.readySandbox();
-    const folder = '/home/user/.local/lib/python3.11/site-packages';
-    const install = `mkdir -p ${folder} && echo 'whose = "own"' > ${folder}/pandas.py`;
-    const { command } = (await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', install] }))
-      .body;
-    assert.equal(command.exitCode, 0);
-    assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
-  });
+  it(
+    'a kernel that was forked finds packages that were installed after its start and before its first cell',
+    inPython,
+    async () => {
+      const { id } = await service.api.readySandbox();
+      const folder = '/home/user/.local/lib/python3.11/site-packages';
+      const install = `mkdir -p ${folder} && echo 'whose = "own"' > ${folder}/pandas.py`;
+      const { command } = (await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', install] }))
+        .body;
+      assert.equal(command.exitCode, 0);
+      assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
+    },
+  );
 
-  it('a kernel that was forked imports what the user has installed since its start, and extension modules that fit it', async () => {
-    const { id, output } = await fresh();
-    // As pip would install another version of numpy.
-    await output(`${FOLDER}
+  it(
+    'a kernel that was forked imports what the user has installed since its start, and extension modules that fit it',
+    inPython,
+    async () => {
+      const { id, output } = await fresh();
+      // As pip would install another version of numpy.
+      await output(`${FOLDER}
 import shutil
 for name in ("numpy", "numpy.libs"): shutil.copytree("/usr/local/lib/python3.11/dist-packages/" + name, f"{folder}/{name}")
 with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = __version__ = '9.9.0'\\n")`);
-    const code = 'import numpy, pandas; print(numpy.__version__, pandas.DataFrame({"a": [1, 3]}).a.mean())';
-    const contextId = await openContext(service, id);
-    for (const context of [undefined, contextId]) {
-      const run = (text: string) => service.api.run(id, text, context === undefined ? {} : { contextId: context });
-      assert.equal((await run(code)).stdout, '9.9.0 2.0\n');
-      const { outputs } = await run('import matplotlib.pyplot as plt; plt.plot(numpy.arange(3)); plt.show()');
-      assert.deepEqual(outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
-    }
-    assert.equal(await output(code), '9.9.0 2.0');
-  });
+      const code = 'import numpy, pandas; print(numpy.__version__, pandas.DataFrame({"a": [1, 3]}).a.mean())';
+      const contextId = await openContext(service, id);
+      for (const context of [undefined, contextId]) {
+        const run = (text: string) => service.api.run(id, text, context === undefined ? {} : { contextId: context });
+        assert.equal((await run(code)).stdout, '9.9.0 2.0\n');
+        const { outputs } = await run('import matplotlib.pyplot as plt; plt.plot(numpy.arange(3)); plt.show()');
+        assert.deepEqual(outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
+      }
+      assert.equal(await output(code), '9.9.0 2.0');
+    },
+  );
 
-  it('a kernel that was forked finds a folder of PYTHONPATH that was made before its first cell', async () => {
-    const { id } = await service.api.readySandbox({ env: { PYTHONPATH: '/workspace/lib:/workspace/more' } });
-    const contextId = await openContext(service, id);
-    const make = 'mkdir -p lib more && echo "x = 1" > lib/mine.py && echo "y = 2" > more/yours.py';
-    await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', make] });
-    const { stdout } = await service.api.run(id, 'import mine, yours; print(mine.x, yours.y)', { contextId });
-    assert.equal(stdout, '1 2\n');
-  });
+  it(
+    'a kernel that was forked finds a folder of PYTHONPATH that was made before its first cell',
+    inPython,
+    async () => {
+      const { id } = await service.api.readySandbox({ env: { PYTHONPATH: '/workspace/lib:/workspace/more' } });
+      const contextId = await openContext(service, id);
+      const make = 'mkdir -p lib more && echo "x = 1" > lib/mine.py && echo "y = 2" > more/yours.py';
+      await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', make] });
+      const { stdout } = await service.api.run(id, 'import mine, yours; print(mine.x, yours.y)', { contextId });
+      assert.equal(stdout, '1 2\n');
+    },
+  );
 
-  it('a kernel that was forked prefers modules in the working directory', async () => {
+  it('a kernel that was forked prefers modules in the working directory', inPython, async () => {
     const { output } = await forked();
     await output('for name in ("calendar", "numpy"): open(name + ".py", "w").write("whose = \\"own\\"")');
     assert.equal(await output('import calendar, numpy; print(calendar.whose, numpy.whose)'), 'own own');
     await output('!rm calendar.py numpy.py');
   });
 
-  it('a kernel that was forked reads the settings of matplotlib that it finds there, and shows figures', async () => {
-    const plain = await forked();
-    const figure = await plain.run('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
-    assert.deepEqual(figure.outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
-    const own = await forked();
-    await own.output('open("matplotlibrc", "w").write("lines.linewidth: 7")');
-    assert.equal(await own.output('import matplotlib; print(matplotlib.rcParams["lines.linewidth"])'), '7.0');
-    await own.output('!rm matplotlibrc');
-  });
+  it(
+    'a kernel that was forked reads the settings of matplotlib that it finds there, and shows figures',
+    inPython,
+    async () => {
+      const plain = await forked();
+      const figure = await plain.run('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
+      assert.deepEqual(figure.outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
+      const own = await forked();
+      await own.output('open("matplotlibrc", "w").write("lines.linewidth: 7")');
+      assert.equal(await own.output('import matplotlib; print(matplotlib.rcParams["lines.linewidth"])'), '7.0');
+      await own.output('!rm matplotlibrc');
+    },
+  );
 
-  it('a kernel that was forked keeps the seed that code has set when it imports more', async () => {
+  it('a kernel that was forked keeps the seed that code has set when it imports more', inPython, async () => {
     const { output } = await fresh();
     const drawn = await output(
       'import numpy; numpy.random.seed(1); print(numpy.random.random()); numpy.random.seed(1)',
@@ -128,12 +145,16 @@ with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = _
     assert.equal(await output(code, await openContext(service, id)), 'hello JST /workspace /home/user');
   });
 
-  it('a kernel that was forked gives way to one that is started where a variable counts at the start of Python', async () => {
-    const { id } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '2' } });
-    const contextId = await openContext(service, id);
-    const { stdout } = await service.api.run(id, 'import sys; print(sys.flags.optimize)', { contextId });
-    assert.equal(stdout.trim(), '2');
-  });
+  it(
+    'a kernel that was forked gives way to one that is started where a variable counts at the start of Python',
+    inPython,
+    async () => {
+      const { id } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '2' } });
+      const contextId = await openContext(service, id);
+      const { stdout } = await service.api.run(id, 'import sys; print(sys.flags.optimize)', { contextId });
+      assert.equal(stdout.trim(), '2');
+    },
+  );
 
   it('a kernel that was forked is the only one of a sandbox that was asked for one', forkedIn, async () => {
     const count = `import os
