@@ -6,6 +6,7 @@ import { AutomaticPauses } from '../features/pauses/automatic-pauses.ts';
 import { BeginMove, type BeginMoveDeps } from '../features/pauses/begin-move.ts';
 import { DiskMoves, type DiskMovesDeps } from '../features/pauses/disk-moves.ts';
 import { DiskSweep } from '../features/pauses/disk-sweep.ts';
+import { FreezeMoves, type FreezeMovesDeps } from '../features/pauses/freeze-moves.ts';
 import { Freezer } from '../features/pauses/freezer.ts';
 import { KeptDisks } from '../features/pauses/kept-disks.ts';
 import { MakeRoom } from '../features/pauses/make-room.ts';
@@ -28,6 +29,7 @@ type Made =
   | 'metrics'
   | 'freezer'
   | 'disks'
+  | 'freezeMoves'
   | 'diskMoves'
   | 'makeRoom'
   | 'underWay'
@@ -37,7 +39,7 @@ type Made =
   | 'destroyLost';
 
 export type PausesDeps = Omit<
-  BeginMoveDeps & PauseMovesDeps & DiskMovesDeps & PauseSandboxDeps & ResumeSandboxDeps,
+  BeginMoveDeps & PauseMovesDeps & FreezeMovesDeps & DiskMovesDeps & PauseSandboxDeps & ResumeSandboxDeps,
   Made
 > & {
   readonly driver: RuntimeDriver;
@@ -50,6 +52,7 @@ export type PausesDeps = Omit<
 /** The composed parts of pauses. */
 export interface Pauses {
   readonly moves: PauseMoves;
+  readonly freezeMoves: FreezeMoves;
   readonly diskMoves: DiskMoves;
   readonly disks: KeptDisks;
   readonly makeRoom: MakeRoom;
@@ -76,10 +79,12 @@ export function composePauses(deps: PausesDeps): Pauses {
   const makeRoom = new MakeRoom({ ...deps, support, underWay, moves: { drop: (...drop) => moves.drop(...drop) } });
   const shared = { ...deps, disks, freezer, makeRoom };
   const diskMoves = new DiskMoves({ ...shared, destroyLost });
-  const moves = new PauseMoves({ ...shared, beginMove: new BeginMove(deps), diskMoves, underWay, metrics });
+  const freezeMoves = new FreezeMoves({ ...shared, diskMoves });
+  const moves = new PauseMoves({ ...deps, beginMove: new BeginMove(deps), freezeMoves, diskMoves, underWay, metrics });
   const wakeSandbox = new WakeSandbox({ ...deps, moves });
   return {
     moves,
+    freezeMoves,
     diskMoves,
     makeRoom,
     disks,

@@ -7,7 +7,7 @@ import { contextRoutes } from '../features/contexts/context-routes.ts';
 import { CreateContext } from '../features/contexts/create-context.ts';
 import { OpenContexts } from '../features/contexts/open-contexts.ts';
 import type { StartedWork } from '../features/metering/started-work.ts';
-import type { CatchUp } from '../features/pauses/pause-moves.ts';
+import type { CatchUp } from '../features/pauses/freeze-moves.ts';
 import { LookUpRun } from '../features/runs/look-up-run.ts';
 import { PromoteOutputs } from '../features/runs/promote-outputs.ts';
 import { ResolveRun } from '../features/runs/resolve-run.ts';

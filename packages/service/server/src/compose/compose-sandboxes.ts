@@ -13,7 +13,7 @@ import { MeasureSandboxes } from '../features/metrics/measure-sandboxes.ts';
 import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { OnMemoryLost, OnReady } from '../features/pauses/disk-moves.ts';
 import type { DiskSweep } from '../features/pauses/disk-sweep.ts';
-import type { CatchUp } from '../features/pauses/pause-moves.ts';
+import type { CatchUp } from '../features/pauses/freeze-moves.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { Executions } from '../features/sandbox-records/executions.ts';
 import type { SandboxRecord } from '../features/sandbox-records/sandbox.ts';
@@ -206,7 +206,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     access,
     sandboxUse,
     awaitSandbox,
-    onWake: (catchUp: CatchUp) => pauses.moves.onWake(catchUp),
+    onWake: (catchUp: CatchUp) => pauses.freezeMoves.onWake(catchUp),
     onMemoryLost: (end: OnMemoryLost) => pauses.diskMoves.onMemoryLost(end),
     onReady: (begin: OnReady) => {
       for (const each of [launchSandbox, pauses.diskMoves]) each.onReady(begin);
@@ -227,10 +227,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     return report;
   };
   const takeOver = () => abandonedLaunches.takeOver();
-  const settleMoves = async () => {
-    await pauses.moves.freezeStrays();
-    await pauses.moves.settleOf(await sandboxes.listThat('isMoving'));
-  };
+  const settleMoves = async () => pauses.moves.settleOf(await sandboxes.listThat('isMoving'));
   let loops: Pick<Loop, 'stop'>[] = [];
   const { diskSweep } = pauses;
   return {

@@ -11,7 +11,7 @@ import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
 import type { Freezer } from './freezer.ts';
 import { isGone, type KeptDisks, leftAlive, outlivesHost } from './kept-disks.ts';
 import type { MakeRoom } from './make-room.ts';
-import { explainedMove, moveAudit, stillRunning } from './move-support.ts';
+import { explainedMove, moveAudit, NOT_PAUSED_YET, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
 import { retentionFrom } from './retention.ts';
 
@@ -180,12 +180,12 @@ export class DiskMoves {
       // From now on no statement of this move takes effect that the database has got and not answered.
       const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
       if (!own) return;
-      if (stateOf(own) === 'dropping') await sandboxes.move(own, 'cancelDrop');
+      if (stateOf(own) === 'dropping') await sandboxes.move(own, 'cancelDrop', { lostReason: null });
       else {
         await freezer.thaw(own).catch((error) => {
           log.warn({ err: error, sandboxId: own.id }, 'the gate of an agent opens by itself');
         });
-        await sandboxes.move(own, 'cancelPark', { pausedBy: null });
+        await sandboxes.move(own, 'cancelPark', NOT_PAUSED_YET);
       }
     } catch (error) {
       log.warn({ err: error, sandboxId: begun.id }, 'a pause that was given up could not be undone yet');

@@ -9,6 +9,9 @@ import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import { hostError, sandboxError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 
+/** What the record of a pause that is given up must not keep. */
+export const NOT_PAUSED_YET = { pausedBy: null, pausedMemory: null, lostReason: null } as const;
+
 /** Returns what has the audit event of a move that no request asks for, if it is the first of a minute. */
 export function moveAudit(
   { auditLog, clock }: { readonly auditLog: Pick<AuditLog, 'append'>; readonly clock: Clock },

@@ -54,8 +54,8 @@ export interface MoveChange {
     /** Why the memory is lost. */
     readonly lostReason?: LostReason | undefined;
   };
-  readonly pausedMemory?: MemoryMode;
-  readonly lostReason?: LostReason;
+  readonly pausedMemory?: MemoryMode | null;
+  readonly lostReason?: LostReason | null;
   /** Null if the disk is not kept any more. */
   readonly diskGeneration?: number | null;
   /** The generation that is launched from now on; it has no instance yet. */

@@ -47,15 +47,14 @@ export class Reconciler {
     const records = await sandboxes.listThat('holdsInstance');
     forgetOthers(records);
     const ended = await this.#mendRecords(records, instances);
-    await this.#alignFreezes(instances);
+    await this.#alignFreezes(records, instances);
     const removed = await this.#removeOrphans(instances);
     return { instancesRemoved: removed, sandboxesEnded: ended };
   }
 
   /**
-   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance and its files are lost. Returns its
-   * current record.
-   * Rejects when the place of the instance does not answer.
+   * Checks a sandbox whose connection broke or that did not wake, and destroys it if its instance and its files are lost.
+   * Returns its current record. Rejects when the place of the instance does not answer.
    */
   async check(id: string): Promise<SandboxRecord | undefined> {
     const { sandboxes, pauseMoves, destroySandbox } = this.#deps;
@@ -133,9 +132,11 @@ export class Reconciler {
   }
 
   /** Thaws and freezes instances whose records say so. */
-  async #alignFreezes(instances: readonly Instance[]): Promise<void> {
+  async #alignFreezes(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<void> {
     const { sandboxes, pauseMoves, log } = this.#deps;
-    for (const { sandboxId, generation, isFrozen } of instances) {
+    const paused: ReadonlySet<string> = new Set(records.filter((record) => stateOf(record) === 'paused').map(({ id }) => id));
+    const differing = instances.filter(({ sandboxId, isFrozen = false }) => isFrozen !== paused.has(sandboxId));
+    for (const { sandboxId, generation, isFrozen } of differing) {
       const record = await sandboxes.find(sandboxId);
       if (record?.generation !== generation) continue;
       if (isFrozen && factsOf(record).isReady) {
