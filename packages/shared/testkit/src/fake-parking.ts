@@ -75,6 +75,11 @@ export class FakeParking implements Parking {
     this.#kept.delete(keyOf(name));
   }
 
+  /** Returns whether a disk is kept. */
+  has(sandboxId: unknown, generation: unknown): boolean {
+    return this.#kept.has(`${sandboxId}/${generation}`);
+  }
+
   /** Returns the disk for a launch; undefined where it gets a fresh one. Throws `ParkingError`, `LaunchError`. */
   diskFor({ sandboxId, generation }: InstanceName, { source, resources }: LaunchSpec): FakeDisk | undefined {
     if (source.kind === 'template') return undefined;

@@ -77,15 +77,15 @@ const CONTROLS: readonly Control[] = [
     without: 'epoch of a move',
     workload: 'pauses',
     faults: ['pause'],
-    from: 69,
+    from: 6,
     violation: /recorded as paused, and executes/,
   },
   {
     without: 'settling of a move',
     workload: 'pauses',
     faults: ['crash'],
-    from: 47,
-    violation: /is (pausing|waking)/,
+    from: 7,
+    violation: /is (pausing|waking|parking|dropping|booting)/,
   },
   { without: 'removal of a content', workload: 'artifacts', faults: ['pause'], from: 3, violation: /has no content/ },
 ];

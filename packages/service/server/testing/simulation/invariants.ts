@@ -70,7 +70,7 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
     // A sandbox that failed takes room again while it is deleted.
     const [row] = database.read(
       `select count(*) as live from sandboxes
-       where status in ${OCCUPYING} and failure_reason is null and coalesce(pause_state, '') <> 'paused'`,
+       where status in ${OCCUPYING} and failure_reason is null and coalesce(pause_state, '') not in ('paused', 'dropping', 'parked')`,
     );
     if (Number(row?.live) > MOST_SANDBOXES) violate(`${row?.live} sandboxes live, ${MOST_SANDBOXES} may`);
   };
@@ -120,8 +120,11 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
     },
     beforeStop(id, generation) {
       if (!holds(id, generation)) return;
-      const [row] = database.read('select status, generation, expires_at from sandboxes where id = ?', id);
-      const isLive = row?.status === 'ready' && row.generation === generation && Number(row.expires_at) > time.now();
+      const [row] = database.read('select status, generation, expires_at, pause_state from sandboxes where id = ?', id);
+      // A boot that fails ends what it may have launched.
+      const isBooted = row?.pause_state !== 'booting' && row?.pause_state !== 'parked';
+      const isIts = row?.status === 'ready' && row.generation === generation && isBooted;
+      const isLive = isIts && Number(row.expires_at) > time.now();
       if (isLive) violate(`the instance ${id}/${generation} of a live sandbox is stopped`);
     },
     launched() {
@@ -147,7 +150,7 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
         time.now() - LOOKS_MS,
       );
       const lost = database
-        .read("select id, generation from sandboxes where status = 'ready'")
+        .read("select id, generation from sandboxes where status = 'ready' and coalesce(pause_state, '') <> 'parked'")
         .filter(({ id, generation }) => !holds(id, generation))
         .map(({ id }) => `sandbox ${id} is ready without an instance`);
       const claims = database.read("select id from idempotency_records where state = 'in_progress'");

@@ -3,6 +3,7 @@
 import {
   type AgentClient,
   type Instance,
+  type InstanceName,
   type InstanceUse,
   LaunchError,
   type Launched,
@@ -41,6 +42,7 @@ export interface SimulatedRuntime {
   closeAll(): void;
 }
 
+const nameOf = ({ sandboxId, generation }: InstanceName) => `${sandboxId}/${generation}`;
 const unreachable = () => new LaunchError('unreachable', 'the host does not answer');
 
 /** Returns the runtime for `peer`. What no simulation uses yet is refused. */
@@ -75,9 +77,23 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
         return use;
       }),
     freezing: {
-      freeze: (name, signal) =>
-        ask(`freeze ${name.sandboxId}/${name.generation}`, () => frozen.freeze(name, signal), signal),
-      thaw: (name, signal) => ask(`thaw ${name.sandboxId}/${name.generation}`, () => frozen.thaw(name, signal), signal),
+      freeze: (name, signal) => ask(`freeze ${nameOf(name)}`, () => frozen.freeze(name, signal), signal),
+      thaw: (name, signal) => ask(`thaw ${nameOf(name)}`, () => frozen.thaw(name, signal), signal),
+    },
+    parking: {
+      keep: (name, signal) => ask(`keep ${nameOf(name)}`, () => runtime.kept.keep(name), signal),
+      park: (name, signal) =>
+        ask(
+          `park ${nameOf(name)}`,
+          async () => {
+            const parked = await runtime.kept.park(name);
+            frozen.look();
+            return parked;
+          },
+          signal,
+        ),
+      parked: (signal) => ask('parked', () => runtime.kept.parked(), signal),
+      removeParked: (name, signal) => ask(`remove ${nameOf(name)}`, () => runtime.kept.removeParked(name), signal),
     },
     find: (instance: Instance, signal: AbortSignal) =>
       ask(`find ${instance.sandboxId}/${instance.generation}`, () => runtime.find(instance), signal),

@@ -38,9 +38,10 @@ export function openPauses(world: WorkloadWorld): Workload {
     const { random } = clients;
     const params = { sandboxId };
     const act = random.pick(['pause', 'pause', 'resume', 'run', 'run'] as const);
+    const memory = random.pick([undefined, 'prefer', 'drop'] as const);
     const [operation, body] = {
-      pause: [operations.pauseSandbox, { force: random.chance(0.5) }] as const,
-      resume: [operations.resumeSandbox, {}] as const,
+      pause: [operations.pauseSandbox, { force: random.chance(0.5), ...(memory && { memory }) }] as const,
+      resume: [operations.resumeSandbox, random.chance(0.2) ? { memory: 'drop' } : {}] as const,
       run: [
         operations.runCode,
         { code: `sleep ${random.pick([0, 50, 1_500])}\nprint done`, language: 'python', timeoutMs: RUN_MS },
