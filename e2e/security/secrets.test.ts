@@ -89,7 +89,7 @@ for folder in ("/workspace", "/home", "/tmp", "/etc", "/run", "/root"):
             except OSError: pass
 print("found " + repr(found))`;
 
-const replaced = sameWithEachRuntime('the gateway replaces it; network-policy tests curl, pip, git and npm with each');
+const replaced = sameWithEachRuntime('the gateway replaces it; network-policy tests curl, Python and Node with each');
 const served = sameWithEachRuntime('server and gateway find the value, outside of the sandbox');
 describe('the clients of the image', replaced, () => {
   const https = `https://${HOST}`;
