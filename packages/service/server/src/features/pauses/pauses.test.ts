@@ -324,6 +324,32 @@ describe('a pause', () => {
   });
 });
 
+describe('a wake that fails', () => {
+  it('a wake that fails leaves no sandbox recorded as paused that executes, and the next one finishes it', async () => {
+    await using world = await openPauses();
+    const id = await world.createReady();
+    await pause(world, id);
+    const freezing = freezingOf(world);
+    const { freeze, thaw } = freezing;
+    const lost = new LaunchError('unreachable', 'no answer');
+    freezing.thaw = async (...parts) => {
+      await thaw.apply(freezing, parts);
+      throw lost;
+    };
+    freezing.freeze = () => Promise.reject(lost);
+    await assert.rejects(resume(world, id), { code: 'unavailable' });
+    const state = async () =>
+      (await world.db.selectFrom('sandboxes').select('pause_state').where('id', '=', id).executeTakeFirst())
+        ?.pause_state;
+    assert.deepEqual([isFrozen(world, id), await state()], [false, 'waking']);
+    freezing.thaw = thaw;
+    freezing.freeze = freeze;
+    assert.ok((await resume(world, id)).resumed);
+    assert.deepEqual([isFrozen(world, id), await state()], [false, null]);
+    assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+  });
+});
+
 describe('pauses and wakes at the same time', () => {
   it('pauses and wakes at the same time happen once, with one answer for all', async () => {
     await using world = await openPauses();
