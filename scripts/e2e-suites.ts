@@ -38,6 +38,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/monitoring': 'reads the metrics of server, hostd and gateway, which are the same for each runtime',
   'functional/list-pages': 'the database divides lists into pages',
   'functional/lost-servers': 'servers and their database decide who goes on with what',
+  'functional/idle-pauses': 'the server decides when a sandbox is idle; functional/pauses freezes with each runtime',
   'functional/image-languages':
     'functional/image-roots starts an image with each runtime, and functional/languages runs code with each',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',

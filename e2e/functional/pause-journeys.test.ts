@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SandboxId } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { SandboxCommands } from '../support/commands.ts';
@@ -29,18 +28,11 @@ while True:
 `;
 const PAUSE_MS = 1_500;
 const LINES = 300;
-const AFTER_IDLE_MS = 2_000;
 
 /** Tests run at the same time, each with a sandbox of its own: they wait for most of their time. */
 const AT_ONCE = { concurrency: 3 };
 
 const sdkOf = ({ id }: PausedSandbox) => new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
-
-function openTerminal({ path }: PausedSandbox): WebSocket {
-  // The types of Node lack its option for headers.
-  const headers = { headers: { authorization: `Bearer ${service.apiKey}` } } as unknown as string[];
-  return new WebSocket(`${service.url.replace('http', 'ws')}${path}/pty`, headers);
-}
 
 /** The fields of a sandbox that a pause and a wake change. */
 const CHANGED = ['status', 'paused', 'resumed', 'sessionStartedAt', 'expiresAt', 'updatedAt'];
@@ -184,7 +176,7 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
     };
     const terminal = await pty.open({ onData });
     terminal.write('kept=$((40 + 1)); (sleep 0.5; echo later) & echo be$(echo gun)\n');
-    const socket = openTerminal(sandbox);
+    const socket = sandbox.openTerminal();
     await Promise.all([once(socket, 'message'), isWatching.promise, eventually(() => screen.includes('begun'))]);
     const closed = once(socket, 'close');
     const watchEnds = assert.rejects(watch, { code: 'sandbox_paused' });
@@ -223,7 +215,7 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
       assert.equal((await ending.delete()).status, 'destroyed');
       const { status, body } = await moved;
       assert.ok(status === 200 || body.error.code === 'sandbox_destroyed', JSON.stringify(body));
-      await eventually(() => hasNoInstance(ending.id));
+      await eventually(() => ending.hasNoInstance());
     }
   });
 
@@ -271,67 +263,6 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
     assert.ok((await sandbox.get()).paused);
     assert.equal(await answer('narrow', 'code/runs', { code: '1', language: 'python' }), 200);
     assert.equal((await sandbox.get()).paused, undefined);
-    await sandbox.delete();
-  });
-});
-
-/** Returns whether hostd has no record of an instance of the sandbox. */
-function hasNoInstance(id: SandboxId): boolean {
-  try {
-    service.instanceKey(id);
-    return false;
-  } catch {
-    return true;
-  }
-}
-
-describe('a sandbox with afterIdleMs', AT_ONCE, () => {
-  const idle = () => PausedSandbox.create(service, { pause: { afterIdleMs: AFTER_IDLE_MS } });
-  const isPaused = async (sandbox: PausedSandbox) => (await sandbox.get()).paused !== undefined;
-  /** Resolves with the time of the pause. */
-  const pausedAt = async (sandbox: PausedSandbox) => {
-    await eventually(() => isPaused(sandbox));
-    const { paused } = await sandbox.get();
-    assert.equal(paused?.by, 'idle');
-    return Date.parse(paused?.at ?? '');
-  };
-
-  it('idle/P13: a sandbox with afterIdleMs is paused so long after its last use, and after a wake, also with a silent terminal', async (t) => {
-    const sandbox = await idle();
-    const terminal = openTerminal(sandbox);
-    await once(terminal, 'message');
-    const closed = once(terminal, 'close');
-    await sandbox.value('1');
-    const usedAt = Date.now();
-    const firstMs = (await pausedAt(sandbox)) - usedAt;
-    assert.ok(firstMs >= AFTER_IDLE_MS - 100, `after ${firstMs} ms`);
-    assert.equal((await closed)[0].code, 4410);
-    const resumedAt = Date.parse((await sandbox.resume()).resumed?.at ?? '');
-    const secondMs = (await pausedAt(sandbox)) - resumedAt;
-    assert.ok(secondMs >= AFTER_IDLE_MS, `after ${secondMs} ms`);
-    t.diagnostic(`paused ${firstMs} ms after the last use, ${secondMs} ms after the wake`);
-    await sandbox.delete();
-  });
-
-  it('idle/P13: a sandbox with afterIdleMs is not paused while a request arrives each second', async () => {
-    const sandbox = await idle();
-    for (const end = performance.now() + 3 * AFTER_IDLE_MS; performance.now() < end; await delay(AFTER_IDLE_MS / 2)) {
-      await sandbox.value('1');
-    }
-    assert.deepEqual(await sandbox.events(), []);
-    await pausedAt(sandbox);
-    await sandbox.delete();
-  });
-
-  it('idle/P13: a sandbox with afterIdleMs is not paused while a background command computes', async () => {
-    const sandbox = await idle();
-    const script = 'import os, time\nwhile not os.path.exists("stop"): pass\ntime.sleep(600)';
-    const commands = new SandboxCommands(service, sandbox.id);
-    await commands.start(['python3', '-c', script]);
-    await delay(3 * AFTER_IDLE_MS);
-    assert.deepEqual(await sandbox.events(), []);
-    await commands.run(['touch', 'stop']);
-    await pausedAt(sandbox);
     await sandbox.delete();
   });
 });

@@ -56,6 +56,23 @@ export class PausedSandbox {
     }
   }
 
+  /** Returns whether hostd has no record of its instance. */
+  hasNoInstance(): boolean {
+    try {
+      this.#service.instanceKey(this.id);
+      return false;
+    } catch {
+      return true;
+    }
+  }
+
+  /** Opens a terminal, as a client does that shows what arrives. */
+  openTerminal(): WebSocket {
+    // The types of Node lack its option for headers.
+    const headers = { headers: { authorization: `Bearer ${this.#service.apiKey}` } } as unknown as string[];
+    return new WebSocket(`${this.#service.url.replace('http', 'ws')}${this.path}/pty`, headers);
+  }
+
   /** Returns whether the kernel holds its processes. */
   isFrozen(): boolean {
     const group = `/sys/fs/cgroup/{,*/}cloche-${this.#service.installationId}/${this.#service.instanceKey(this.id)}`;
