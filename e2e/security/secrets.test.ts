@@ -114,6 +114,26 @@ describe('the clients of the image', replaced, () => {
   }
 });
 
+describe('a sandbox with secrets that was paused', served, () => {
+  it('idle/P16: a sandbox with secrets that was paused has its network policy after a wake, and the value that was set meanwhile', async () => {
+    const { id } = await createSecret(VALUE, [HOST]);
+    const sandbox = await sandboxWith(MODES.allowlist, id);
+    const send = `curl -sSf -m 10 -H "Authorization: Bearer $KEY" https://${HOST}/`;
+    await arrived();
+    await shell(sandbox, send);
+    assert.deepEqual(await arrived(), [`${HOST} Bearer ${VALUE}`]);
+    const path = `/v1/sandboxes/${sandbox.sandboxId}`;
+    assert.equal((await service.api.post(`${path}/pause`, {})).status, 200);
+    const changed = await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { value: `${VALUE}-later` } });
+    assert.equal(changed.status, 200, JSON.stringify(changed.body));
+    assert.ok((await service.api.get(path)).body.sandbox.paused);
+    await shell(sandbox, send);
+    assert.deepEqual(await arrived(), [`${HOST} Bearer ${VALUE}-later`]);
+    assert.notEqual((await shell(sandbox, 'curl -sSf -m 10 https://denied.test/')).exitCode, 0);
+    await service.api.delete(path);
+  });
+});
+
 describe('an unrestricted sandbox with secrets', () => {
   it('an unrestricted sandbox with secrets reaches what one without secrets reaches: HTTP, HTTPS, TCP and datagrams', async () => {
     const script = `curl -sSf http://cloche.test/; curl -sSf https://cloche.test/; curl -sSf http://${internet.address}:8000/
