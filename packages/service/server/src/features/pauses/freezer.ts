@@ -12,6 +12,7 @@ import {
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { inTime } from './in-time.ts';
 import { memoryUnsupported } from './move-support.ts';
 
 /** Time for the agent to close its gate. One that does not answer is frozen all the same. */
@@ -70,8 +71,7 @@ export class Freezer {
 
   /** Freezes the instance. */
   async freeze(sandbox: SandboxRecord): Promise<void> {
-    using limit = new Deadline(FREEZE_MS);
-    await this.#freezing.freeze(instanceOf(sandbox), limit.signal);
+    await inTime(FREEZE_MS, (signal) => this.#freezing.freeze(instanceOf(sandbox), signal));
   }
 
   /** Returns what the instance has used so far, or undefined if its place does not say that at once. */
@@ -101,14 +101,16 @@ export class Freezer {
 
   /** Returns whether the place of the instance says that it is alive. Rejects when its place does not answer. */
   async lives(sandbox: SandboxRecord): Promise<boolean> {
-    using limit = new Deadline(FREEZE_MS);
-    return (await this.#driver.find(instanceOf(sandbox), limit.signal)) !== undefined;
+    return (await this.#find(sandbox)) !== undefined;
   }
 
   /** Returns whether the instance is frozen. Rejects when its place does not answer. */
   async isFrozen(sandbox: SandboxRecord): Promise<boolean> {
-    using limit = new Deadline(FREEZE_MS);
-    return (await this.#driver.find(instanceOf(sandbox), limit.signal))?.isFrozen ?? false;
+    return (await this.#find(sandbox))?.isFrozen ?? false;
+  }
+
+  #find(sandbox: SandboxRecord): Promise<Instance | undefined> {
+    return inTime(FREEZE_MS, (signal) => this.#driver.find(instanceOf(sandbox), signal));
   }
 
   get #freezing(): Freezing {

@@ -12,6 +12,7 @@ import {
 } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import { type SandboxRecord, toLaunchSpec } from '../sandbox-records/sandbox.ts';
+import { inTime } from './in-time.ts';
 
 /** Time for the host to end an instance and to write its disk. */
 const PARK_MS = 60_000;
@@ -35,8 +36,7 @@ export class KeptDisks {
 
   /** Ends the instance, running or frozen, and keeps its disk. Idempotent. Throws as `Parking.park`. */
   async park(sandbox: SandboxRecord): Promise<Parked> {
-    using limit = new Deadline(PARK_MS);
-    const parked = await this.#parking.park(nameOf(sandbox), limit.signal);
+    const parked = await inTime(PARK_MS, (signal) => this.#parking.park(nameOf(sandbox), signal));
     if (sandbox.instance) this.#connections.close(sandbox.instance);
     return parked;
   }
@@ -48,9 +48,8 @@ export class KeptDisks {
   async keep(sandbox: SandboxRecord): Promise<number | undefined> {
     const { parking } = this.#driver;
     if (!parking) return undefined;
-    using limit = new Deadline(PARK_MS);
     try {
-      return (await parking.keep(nameOf(sandbox), limit.signal)).generation;
+      return (await inTime(PARK_MS, (signal) => parking.keep(nameOf(sandbox), signal))).generation;
     } catch (error) {
       if (error instanceof ParkingError && error.kind === 'unsupported') return undefined;
       throw error;
@@ -83,8 +82,7 @@ export class KeptDisks {
 
   /** Returns the disks that hosts keep. Rejects when one does not answer. */
   async list(): Promise<readonly ParkedDisk[]> {
-    using limit = new Deadline(ASK_MS);
-    return await this.#parking.parked(limit.signal);
+    return await inTime(ASK_MS, (signal) => this.#parking.parked(signal));
   }
 
   /** Returns the latest disk that is kept of a sandbox. Rejects when its host does not answer. */
@@ -95,8 +93,7 @@ export class KeptDisks {
   }
 
   async removeDisk(disk: InstanceName): Promise<void> {
-    using limit = new Deadline(ASK_MS);
-    await this.#parking.removeParked(disk, limit.signal);
+    await inTime(ASK_MS, (signal) => this.#parking.removeParked(disk, signal));
   }
 
   /** Removes the disks that may be kept of a sandbox, except from an instance that uses one. Idempotent. */

@@ -54,6 +54,7 @@ export interface MoveChange {
     /** Why the memory is lost. */
     readonly lostReason?: LostReason | undefined;
   };
+  /** Null removes it, as of the next field, when a pause was given up. */
   readonly pausedMemory?: MemoryMode | null;
   readonly lostReason?: LostReason | null;
   /** Null if the disk is not kept any more. */
