@@ -80,6 +80,16 @@ describe('a sandbox that E2B’s clients pause', () => {
     await sandbox.kill();
   });
 
+  it('a sandbox that E2B’s clients pause without its memory keeps its files and sudo', async () => {
+    const sandbox = await CodeSandbox.create({ ...options, ...LASTING });
+    await sandbox.runCode("x = 41; open('/tmp/kept', 'w').write('kept')");
+    await sandbox.pause({ keepMemory: false });
+    await sandbox.connect();
+    assert.equal((await sandbox.runCode('x')).error?.name, 'NameError');
+    assert.equal((await sandbox.commands.run('cat /tmp/kept; sudo whoami')).stdout, 'keptroot\n');
+    await sandbox.kill();
+  });
+
   it('a sandbox that E2B’s clients pause ends the code run in progress, and the wait for a command', async () => {
     const sandbox = await CodeSandbox.create({ ...options, ...LASTING });
     const command = await sandbox.commands.run('sleep 600', { background: true });

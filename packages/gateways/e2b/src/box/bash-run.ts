@@ -2,6 +2,7 @@ import type { CodeRunEvent } from '@cloche/contract';
 import { onAbort } from '@cloche/node-support';
 import type { BoxSession } from './box-session.ts';
 import { pathOf } from './box-session.ts';
+import { UNTIL_PAUSE } from './paused-box.ts';
 
 export function isBash(language: string | null | undefined): boolean {
   return language?.toLowerCase() === 'bash';
@@ -22,7 +23,7 @@ export async function* bashEvents(
     // Fails if the command or its sandbox has ended.
     command.kill('SIGKILL').catch(() => undefined);
   });
-  for await (const event of command.events({ signal })) {
+  for await (const event of command.events({ signal, ...UNTIL_PAUSE })) {
     if (event.type === 'log') {
       yield { type: event.data.stream === 'stdout' ? 'stdout' : 'stderr', data: event.data.data };
     }

@@ -15,6 +15,7 @@ import { type BoxSession, openSession, pathOf, rightsOf, userOf } from './box-se
 import { answering, CALL_SIGNAL, streaming } from './connect-error.ts';
 import { entryInfo } from './entry-info.ts';
 import { ENTRIES, entriesIn } from './listed-entries.ts';
+import { UNTIL_PAUSE } from './paused-box.ts';
 import { Watchers } from './watchers.ts';
 
 type Implementation = ServiceImpl<typeof Filesystem>;
@@ -128,7 +129,7 @@ async function openWatch(
   options: WatchOptions,
 ): Promise<AsyncGenerator<FileEvent>> {
   const open = Promise.withResolvers<void>();
-  const changes = files.watch(directory, { ...options, onOpen: open.resolve });
+  const changes = files.watch(directory, { ...options, ...UNTIL_PAUSE, onOpen: open.resolve });
   const first = changes.next();
   first.catch(open.reject);
   await open.promise;

@@ -1,4 +1,5 @@
 import { GatewayError } from '@cloche/kit';
+import { ClocheError } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { PAUSED } from '../e2b-error.ts';
@@ -13,6 +14,13 @@ const ANSWERED: ReadonlySet<string | undefined> = new Set([
   '/contexts',
   '/contexts/:id',
 ]);
+
+/** Ends a stream of the SDK with a pause, as E2B does. Without it, the stream goes on when something resumes the sandbox. */
+export const UNTIL_PAUSE = {
+  onPaused(): never {
+    throw new ClocheError('sandbox_paused', PAUSED);
+  },
+};
 
 /** Refuses, as E2B does, what a paused sandbox would answer without a wake, unless requests wake it. */
 export function refuseWhilePaused(app: FastifyInstance, deps: Pick<E2bDeps, 'stateOf'>): void {

@@ -15,6 +15,7 @@ import {
 } from '../generated/process/process_pb.js';
 import { type BoxSession, openSession, pathOf, userOf } from './box-session.ts';
 import { answering, streaming } from './connect-error.ts';
+import { UNTIL_PAUSE } from './paused-box.ts';
 import { findProcess, processIdOf, runningOf } from './process-ids.ts';
 
 /** Request header in which a client names the seconds of silence after which it expects a `keepalive` event. */
@@ -134,7 +135,7 @@ function inputOf(input: ProcessInput | undefined): Uint8Array {
  */
 async function* eventsOf(command: Command, context: HandlerContext): AsyncGenerator<{ event: ProcessEvent }> {
   yield { event: eventOf({ case: 'start', value: { pid: processIdOf(command.id) } }) };
-  const events = command.events({ signal: context.signal })[Symbol.asyncIterator]();
+  const events = command.events({ signal: context.signal, ...UNTIL_PAUSE })[Symbol.asyncIterator]();
   const silenceMs = keepAliveMs(context);
   const isTerminal = hasTerminal(command.info);
   try {

@@ -2,6 +2,7 @@ import { operations, type SandboxId } from '@cloche/contract';
 import type { E2bDeps, PreviewServer, TokenSeal } from '@cloche/e2b';
 import { GatewayError } from '@cloche/kit/gateway-error';
 import type { Logger } from 'pino';
+import type { CatchUp } from '../features/pauses/freeze-moves.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import { SandboxNotes } from '../features/sandbox-records/sandbox-notes.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
@@ -24,7 +25,7 @@ import type { LimitRequests } from '../platform/http/request-limit.ts';
 import type { Authenticator } from '../platform/keys/authenticator.ts';
 import type { Previews } from './compose-previews.ts';
 import type { E2bSettings } from './config.ts';
-import { equipping } from './equip-e2b-sandbox.ts';
+import { equipping, permittingSudoAgain } from './equip-e2b-sandbox.ts';
 
 /** Form of ids of sandboxes, for those that a stranger sends. */
 const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
@@ -43,6 +44,7 @@ export interface E2bServicesDeps {
   readonly sandboxUse: SandboxUse;
   readonly sandboxes: Pick<SandboxRepository, 'find'>;
   readonly setSandboxTtl: SetSandboxTtl;
+  readonly onBoot: (prepare: CatchUp) => void;
   readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
   readonly limitRequests: LimitRequests;
   readonly auditLog: AuditLog;
@@ -54,6 +56,8 @@ export interface E2bServicesDeps {
 export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
   const { E2bRouter } = await import('@cloche/e2b');
   const { db, log, publicUrl, previews, sandboxes, authenticator, callers } = deps;
+  const notes = new SandboxNotes(db);
+  deps.onBoot(permittingSudoAgain({ ...deps, notes }));
   return E2bRouter.open({
     apiUrl,
     publicUrl,
@@ -67,8 +71,8 @@ export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
       return { isPaused: factsOf(found).needsWake, wake: found.pause.wake };
     },
     overwriteTtl: refusing(ttlOverwriting(deps)),
-    equip: refusing(equipping({ ...deps, ...previews })),
-    notes: new SandboxNotes(db),
+    equip: refusing(equipping({ ...deps, ...previews, notes })),
+    notes,
     log,
   });
 }

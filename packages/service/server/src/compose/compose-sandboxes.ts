@@ -96,6 +96,8 @@ export interface SandboxCore {
   readonly awaitSandbox: AwaitSandbox;
   /** Registers changes that are made in the agents of sandboxes when they wake. */
   readonly onWake: (catchUp: CatchUp) => void;
+  /** Registers what the agent of a sandbox that boots from its files gets, before the first request. */
+  readonly onBoot: (prepare: CatchUp) => void;
   /** Registers what ends with the memory of a sandbox, whose files alone are kept from then on. */
   readonly onMemoryLost: (end: OnMemoryLost) => void;
   /** Registers what begins with each sandbox that has a start command, when it is ready with a new memory. */
@@ -207,6 +209,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     sandboxUse,
     awaitSandbox,
     onWake: (catchUp: CatchUp) => pauses.freezeMoves.onWake(catchUp),
+    onBoot: (prepare: CatchUp) => pauses.diskMoves.onBoot(prepare),
     onMemoryLost: (end: OnMemoryLost) => pauses.diskMoves.onMemoryLost(end),
     onReady: (begin: OnReady) => {
       for (const each of [launchSandbox, pauses.diskMoves]) each.onReady(begin);

@@ -71,6 +71,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     sandboxes: sandboxes.core.sandboxes,
     access: sandboxes.core.access,
     sandboxUse: sandboxes.core.sandboxUse,
+    onBoot: sandboxes.core.onBoot,
     setSandboxTtl: sandboxes.core.setSandboxTtl,
     limitRequests: (credential: Credential) => rates.limitRequest(credential),
     auditLog: audit.auditLog,

@@ -23,6 +23,7 @@ async function equip(sudo: Ends, ports: Ends, settings = { sudo: true, publicPor
     access: { getLive: async () => ({ id: 'sbx_1' }) },
     publicPorts: { publish: act('ports', ports) },
     sandboxUse: { with: act('sudo', sudo) },
+    notes: { put: async () => undefined },
     callers: { addressOf: () => '127.0.0.1' },
     ids: { next: () => 'req_1' },
   } as unknown as EquipmentDeps;

@@ -8,6 +8,7 @@ import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { MoveChange, SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf, stateOf } from '../sandbox-status/status-facts.ts';
+import type { CatchUp } from './freeze-moves.ts';
 import type { Freezer } from './freezer.ts';
 import { isGone, type KeptDisks, leftAlive, outlivesHost } from './kept-disks.ts';
 import type { MakeRoom } from './make-room.ts';
@@ -43,6 +44,7 @@ export class DiskMoves {
   readonly #deps: DiskMovesDeps;
   readonly #onLost: OnMemoryLost[] = [];
   #onReady: OnReady | undefined;
+  #onBoot: CatchUp = async () => undefined;
 
   constructor(deps: DiskMovesDeps) {
     this.#deps = deps;
@@ -51,6 +53,11 @@ export class DiskMoves {
   /** Registers what ends with the memory of a sandbox. Call it before the first request. */
   onMemoryLost(end: OnMemoryLost): void {
     this.#onLost.push(end);
+  }
+
+  /** Registers what an agent gets at each boot, before the first request. Call it before the first request. */
+  onBoot(prepare: CatchUp): void {
+    this.#onBoot = prepare;
   }
 
   /** Registers what begins after each boot. Call it before the first request. */
@@ -87,7 +94,7 @@ export class DiskMoves {
   async boot(call: Audited, begun: SandboxRecord, { by, ttlMs }: Waking): Promise<SandboxRecord | undefined> {
     const { sandboxes, disks, makeRoom, executions, clock, log } = this.#deps;
     try {
-      const instance = await makeRoom.for(() => disks.boot(begun));
+      const instance = await makeRoom.for(() => disks.boot(begun, (agent, signal) => this.#onBoot(begun, agent, signal)));
       const { lostReason = 'asked', pause } = begun;
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? pause.wakeTtlMs, lostReason };
       const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');

@@ -1,5 +1,6 @@
 import { Deadline } from '@cloche/node-support';
 import {
+  type AgentClient,
   AgentError,
   type Instance,
   type InstanceName,
@@ -19,6 +20,9 @@ const PARK_MS = 60_000;
 /** Time from the launch until the agent answers. */
 const BOOT_MS = 25_000;
 const ASK_MS = 10_000;
+
+/** Gives an agent what it must have before the first request. */
+type Prepare = (agent: AgentClient, signal: AbortSignal) => Promise<void>;
 
 /** Keeps the disks of sandboxes beyond their instances, and launches instances with them. Reads and writes no records. */
 export class KeptDisks {
@@ -56,8 +60,11 @@ export class KeptDisks {
     }
   }
 
-  /** Launches the instance of the record's generation with the kept disk. Resolves when its agent answers. Idempotent. */
-  async boot(sandbox: SandboxRecord): Promise<Instance> {
+  /**
+   * Launches the instance of the record's generation with the kept disk. Resolves when its agent answers, and has got what
+   * `prepare` gives it. Idempotent.
+   */
+  async boot(sandbox: SandboxRecord, prepare: Prepare): Promise<Instance> {
     const { id, orgId, generation, templateVersionId, diskGeneration, env } = sandbox;
     if (diskGeneration === undefined) throw new ParkingError('not_found', `no disk of ${id} is kept`);
     using limit = new Deadline(BOOT_MS);
@@ -67,6 +74,7 @@ export class KeptDisks {
       const { instance } = await this.#driver.launch(id, generation, spec, limit.signal, { owner: orgId });
       const agent = await this.#connections.get(instance, limit.signal);
       if (Object.keys(env).length > 0) await agent.setEnvironment(env, limit.signal);
+      await prepare(agent, limit.signal);
       return instance;
     } catch (error) {
       if (limit.endedBy === undefined) throw error;
