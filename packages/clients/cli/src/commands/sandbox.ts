@@ -80,7 +80,7 @@ export function addSandboxCommands(program: Command): void {
     'cloche sandbox resume sbx_… --ttl 30m',
   ])
     .option('--ttl <duration>', 'lifetime from now (default: that of the creation)', duration)
-    .addOption(new Option('--memory <mode>', 'drop: boot it from its files').choices(RESTORE_MODES));
+    .addOption(new Option('--memory <mode>', 'drop: boot it from its files (default: restore)').choices(RESTORE_MODES));
   perform(resume, resumeSandboxes);
 
   const remove = leaf(sandbox, 'delete <sandboxes...>', 'Destroy sandboxes').alias('kill');

@@ -94,7 +94,9 @@ export class DiskMoves {
   async boot(call: Audited, begun: SandboxRecord, { by, ttlMs }: Waking): Promise<SandboxRecord | undefined> {
     const { sandboxes, disks, makeRoom, executions, clock, log } = this.#deps;
     try {
-      const instance = await makeRoom.for(() => disks.boot(begun, (agent, signal) => this.#onBoot(begun, agent, signal)));
+      const instance = await makeRoom.for(() =>
+        disks.boot(begun, (agent, signal) => this.#onBoot(begun, agent, signal)),
+      );
       const { lostReason = 'asked', pause } = begun;
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? pause.wakeTtlMs, lostReason };
       const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');

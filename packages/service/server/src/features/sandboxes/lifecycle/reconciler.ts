@@ -134,7 +134,9 @@ export class Reconciler {
   /** Thaws and freezes instances whose records say so. */
   async #alignFreezes(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<void> {
     const { sandboxes, pauseMoves, log } = this.#deps;
-    const paused: ReadonlySet<string> = new Set(records.filter((record) => stateOf(record) === 'paused').map(({ id }) => id));
+    const paused: ReadonlySet<string> = new Set(
+      records.filter((record) => stateOf(record) === 'paused').map(({ id }) => id),
+    );
     const differing = instances.filter(({ sandboxId, isFrozen = false }) => isFrozen !== paused.has(sandboxId));
     for (const { sandboxId, generation, isFrozen } of differing) {
       const record = await sandboxes.find(sandboxId);
