@@ -2,6 +2,7 @@ import type { Freezer } from '../cgroups/freezer.ts';
 import type { InstanceName } from '../instance/instance-key.ts';
 import type { FrozenInstances } from '../memory/frozen-instances.ts';
 import type { MemoryRoom } from '../memory/memory-room.ts';
+import type { KernelForks } from '../zygote/kernel-forks.ts';
 import type { Instances } from './instances.ts';
 
 export interface FreezingDeps {
@@ -9,6 +10,7 @@ export interface FreezingDeps {
   cgroups: { freezer: Pick<Freezer, 'isFrozen'> };
   frozen: FrozenInstances;
   room: MemoryRoom;
+  kernels: Pick<KernelForks, 'awaitNoSpare'>;
 }
 
 /** Freezes and thaws live instances while the machine has memory for it. */
@@ -24,8 +26,12 @@ export class Freezing {
    * `no_capacity`: the instance then goes on.
    */
   async freeze(name: InstanceName): Promise<void> {
-    const { instances, frozen } = this.#deps;
-    await instances.runAlone(name, (key) => frozen.freeze(key));
+    const { instances, frozen, kernels } = this.#deps;
+    await instances.runAlone(name, async (key) => {
+      // A kernel that is forked into a frozen group stops before it has reported.
+      kernels.awaitNoSpare(key);
+      await frozen.freeze(key);
+    });
   }
 
   /** Lets a frozen instance go on. Idempotent. Throws `instance_not_found`, and `no_capacity`: it then stays frozen. */

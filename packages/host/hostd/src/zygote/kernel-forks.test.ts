@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { pooledInstanceKey } from '../instance/instance-key.ts';
 import { identifyProcess } from '../linux/process-identity.ts';
 import { KernelForks } from './kernel-forks.ts';
@@ -28,4 +29,28 @@ test('a sandbox that delays its forks does not delay those of other sandboxes', 
   held.resolve();
   await Promise.all(started.slice(0, 16));
   await forks.provide(hostile, TARGET);
+});
+
+test('an instance that is frozen while its zygote loads gets no kernel ahead of demand', async () => {
+  const loaded = Promise.withResolvers<void>();
+  const [frozen, other] = [pooledInstanceKey(), pooledInstanceKey()];
+  const forked: string[] = [];
+  let isLoaded = false;
+  const forks = new KernelForks({
+    prepare: () => {},
+    serves: () => isLoaded,
+    ready: () => loaded.promise,
+    fork: async (key) => {
+      if (!isLoaded) throw new Error('the zygote is loading');
+      forked.push(key);
+    },
+    close: async () => {},
+  });
+  await Promise.all([frozen, other].map((key) => forks.addSpare(key, TARGET)));
+  forks.awaitNoSpare(frozen);
+  isLoaded = true;
+  loaded.resolve();
+  await eventually(() => forked.length > 0);
+  assert.deepEqual(forked, [other]);
+  assert.equal(forks.takeSpare(frozen), false);
 });

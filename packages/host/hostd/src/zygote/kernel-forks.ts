@@ -68,6 +68,11 @@ export class KernelForks {
     if (this.#zygotes?.serves(versionOfSource(target.source))) await noted;
   }
 
+  /** Forks no kernel ahead of demand for which the zygote is still loading. Idempotent. */
+  awaitNoSpare(key: InstanceKey): void {
+    this.#awaitingSpare.delete(key);
+  }
+
   /** Forgets an instance that is gone. Idempotent. */
   forget(key: InstanceKey): void {
     this.#awaitingSpare.delete(key);

@@ -71,7 +71,7 @@ export interface Pauses {
 export function composePauses(deps: PausesDeps): Pauses {
   const freezer = new Freezer(deps.driver, deps.connections, deps.clock);
   const underWay = new MovesUnderWay(deps.servers);
-  const disks = new KeptDisks(deps.driver, deps.connections);
+  const disks = new KeptDisks(deps.driver, deps.connections, deps.log);
   const support = new PauseSupport(freezer, disks, deps.servers);
   const metrics = new PauseMetrics(deps.registry);
   const destroyLost = ({ id, pauseEpoch }: SandboxRecord) =>
@@ -96,6 +96,9 @@ export function composePauses(deps: PausesDeps): Pauses {
     wakeForRequests: new WakeForRequests({ ...deps, wakeSandbox }),
     pauseSandbox: new PauseSandbox({ ...deps, support, moves, wakeSandbox }),
     resumeSandbox: new ResumeSandbox({ ...deps, wakeSandbox, moves, support }),
-    stop: () => underWay.settled(),
+    async stop() {
+      await underWay.settled();
+      await disks.settled();
+    },
   };
 }

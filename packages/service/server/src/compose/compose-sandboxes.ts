@@ -162,7 +162,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   });
   const abandonedLaunches = new AbandonedLaunches({ sandboxes, launchSandbox, servers, log });
   const instances = { sandboxes, driver, connections, executions, clock, log };
-  const removeDisks = (record: SandboxRecord) => pauses.disks.remove(record);
+  const removeDisks = (record: SandboxRecord) => pauses.disks.beginRemoval(record);
   const destroySandbox = new DestroySandbox({ ...instances, launchSandbox, usages, removeDisks });
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);

@@ -168,7 +168,11 @@ export class FreezeMoves {
     try {
       // From now on no statement of this move takes effect that the database has got and not answered.
       const own = await sandboxes.move(begun, 'takeOver', { owner: servers.own });
-      if (own && !(await this.#changeBack(own, cancel))) return true;
+      if (own && !(await this.#changeBack(own, cancel))) {
+        // Without an owner, it is known that the wake was given up: its request was answered.
+        if (cancel === 'cancelWake') await sandboxes.move(own, 'takeOver', { owner: null });
+        return true;
+      }
       const change = cancel === 'cancelPause' ? NOT_PAUSED_YET : {};
       if (own && (await sandboxes.move(own, cancel, change))) return true;
       await this.#align(begun.id);

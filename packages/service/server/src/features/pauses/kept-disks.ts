@@ -12,6 +12,7 @@ import {
   type RuntimeDriver,
 } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import type { Logger } from 'pino';
 import { type SandboxRecord, toLaunchSpec } from '../sandbox-records/sandbox.ts';
 import { inTime } from './in-time.ts';
 
@@ -28,10 +29,13 @@ type Prepare = (agent: AgentClient, signal: AbortSignal) => Promise<void>;
 export class KeptDisks {
   readonly #driver: Pick<RuntimeDriver, 'parking' | 'launch' | 'stop'>;
   readonly #connections: AgentConnections;
+  readonly #log: Logger;
+  readonly #removals = new Set<Promise<void>>();
 
-  constructor(driver: Pick<RuntimeDriver, 'parking' | 'launch' | 'stop'>, connections: AgentConnections) {
+  constructor(driver: Pick<RuntimeDriver, 'parking' | 'launch' | 'stop'>, connections: AgentConnections, log: Logger) {
     this.#driver = driver;
     this.#connections = connections;
+    this.#log = log;
   }
 
   get isSupported(): boolean {
@@ -102,6 +106,24 @@ export class KeptDisks {
 
   async removeDisk(disk: InstanceName): Promise<void> {
     await inTime(ASK_MS, (signal) => this.#parking.removeParked(disk, signal));
+  }
+
+  /**
+   * Begins to remove the disks of a sandbox that has ended, which wait for the end of its instance. What fails is left to
+   * the sweep.
+   */
+  beginRemoval(ended: SandboxRecord): void {
+    const removal = this.remove(ended)
+      .catch((err) =>
+        this.#log.warn({ err, sandboxId: ended.id }, 'the disk of an ended sandbox could not be removed yet'),
+      )
+      .finally(() => this.#removals.delete(removal));
+    this.#removals.add(removal);
+  }
+
+  /** Resolves when the removals that have begun are over. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#removals);
   }
 
   /** Removes the disks that may be kept of a sandbox, except from an instance that uses one. Idempotent. */

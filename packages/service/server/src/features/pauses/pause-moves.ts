@@ -88,23 +88,36 @@ export class PauseMoves {
 
   /**
    * Finishes the move of a server that has ended, or gives it up. Returns false, without an effect, while its server works
-   * on it. @throws AppError; it can be tried again
+   * on it. A wake that was given up while its host was away is finished only `forRequest`.
+   *
+   * @throws AppError; it can be tried again
    */
-  async settle(record: SandboxRecord): Promise<boolean> {
-    const { underWay, sandboxes, freezeMoves, diskMoves, servers, metrics, log } = this.#deps;
+  async settle(record: SandboxRecord, { forRequest = false } = {}): Promise<boolean> {
+    const { underWay, sandboxes, servers, log } = this.#deps;
     if (!factsOf(record).isMoving || !(await underWay.isAbandoned(record))) return false;
     await underWay.perform(record.id, async () => {
       const own = await sandboxes.move(record, 'takeOver', { owner: servers.own });
       if (!own) return;
-      log.info({ sandboxId: record.id, state: record.pauseState }, 'the pause or wake of another server is taken over');
-      const waking = { by: 'operation' } as const;
-      if (stateOf(own) === 'waking')
-        await metrics.wake('memory', waking.by, () => freezeMoves.thaw(UNAUDITED, own, waking));
-      else if (stateOf(own) === 'pausing') {
-        await metrics.pause(own.pausedBy ?? 'request', () => freezeMoves.finish(own));
-      } else await diskMoves.settle(own);
+      log.info({ sandboxId: record.id, state: record.pauseState }, 'a pause or wake that was left is taken over');
+      await this.#goOn(own, record.pauseOwner === undefined && !forRequest);
     });
     return true;
+  }
+
+  async #goOn(own: SandboxRecord, isGivenUp: boolean): Promise<void> {
+    const { freezeMoves, diskMoves, metrics } = this.#deps;
+    const waking = { by: 'operation' } as const;
+    switch (stateOf(own)) {
+      case 'waking':
+        if (isGivenUp) await freezeMoves.undo(own, 'cancelWake');
+        else await metrics.wake('memory', waking.by, () => freezeMoves.thaw(UNAUDITED, own, waking));
+        break;
+      case 'pausing':
+        await metrics.pause(own.pausedBy ?? 'request', () => freezeMoves.finish(own));
+        break;
+      default:
+        await diskMoves.settle(own);
+    }
   }
 
   /** Settles the moves among `records` that servers have left. One that fails is left to the next call. */

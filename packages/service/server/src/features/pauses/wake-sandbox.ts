@@ -147,7 +147,7 @@ export class WakeSandbox {
       const record = await sandboxes.find(id);
       if (!record) throw notFound('sandbox', id);
       if (isOver(record)) return record;
-      if (await moves.settle(record)) await backOff.pause(signal);
+      if (await moves.settle(record, { forRequest: true })) await backOff.pause(signal);
       else await orAbort(Promise.race([changed, pause(LOOK_MS, signal, { ref: false })]), signal);
       signal.throwIfAborted();
     }

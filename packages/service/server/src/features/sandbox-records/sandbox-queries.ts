@@ -63,7 +63,7 @@ export function listWithIdleTimeout(db: Database): Promise<Row[]> {
   return query.where(sql<boolean>`coalesce(idle_timeout_ms, pause_after_idle_ms) is not null`).execute();
 }
 
-export function findLongestPaused(db: Database): Promise<Row | undefined> {
+export function findLongestPaused(db: Database): Promise<Row[]> {
   return db
     .selectFrom('sandboxes')
     .selectAll()
@@ -72,7 +72,7 @@ export function findLongestPaused(db: Database): Promise<Row | undefined> {
     .where('paused_memory', '=', 'prefer')
     .orderBy('paused_at')
     .limit(1)
-    .executeTakeFirst();
+    .execute();
 }
 
 function isPaused(paused: boolean) {

@@ -38,7 +38,8 @@ export interface TransitionChange {
 /** Fields that a move into or out of a pause may write besides the state. */
 export interface MoveChange {
   /** The server that makes the next move. */
-  readonly owner?: string;
+  /** The server that makes the move; null for one that was given up and is not undone yet. */
+  readonly owner?: string | null;
   readonly token?: string;
   /** Null removes it, when a pause was given up. */
   readonly pausedBy?: PauseCause | null;

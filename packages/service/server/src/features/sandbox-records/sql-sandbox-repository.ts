@@ -259,8 +259,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async findLongestPaused(): Promise<SandboxRecord | undefined> {
-    const row = await queries.findLongestPaused(this.#db);
-    return row && this.#toRecord(row);
+    return this.#toRecords(await queries.findLongestPaused(this.#db))[0];
   }
 
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {

@@ -83,6 +83,7 @@ type Exceptions = Readonly<Record<string, readonly [texts: RegExp, reason: strin
 const NARROWER: Exceptions = {
   'query.cursor': [/^/, 'is one that an answer has given for the same list'],
   'body.cwd': [/^/, 'is a directory of the sandbox, and that of the context'],
+  'body.pause.memory': [/^drop$/, 'is not together with `wake: traffic`, which the example has'],
   'body.expiresAt': [/^2026-01-31/, 'lies in the future'],
   'body.url': [/^http:/, 'is permitted by the operator'],
   'headers.content-digest': [/^sha-256=:YQ==:$/, 'has the length of its algorithm'],

@@ -19,8 +19,8 @@ export interface DestroySandboxDeps {
   readonly executions: Executions;
   readonly launchSandbox: LaunchSandbox;
   readonly usages: SandboxUsages;
-  /** Removes the disks that are kept of a sandbox. Idempotent. */
-  readonly removeDisks: (record: SandboxRecord) => Promise<void>;
+  /** Begins to remove the disks that are kept of a sandbox. Idempotent. */
+  readonly removeDisks: (record: SandboxRecord) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -72,17 +72,12 @@ export class DestroySandbox {
     } catch (error) {
       log.warn({ err: error, sandboxId: record.id }, 'a failed instance could not be stopped yet');
     }
-    await this.#removeDisks(failed);
+    this.#removeDisks(failed);
   }
 
-  /** Removes the disks of a sandbox that has ended. What fails is left to the sweep of kept disks. */
-  async #removeDisks(ended: SandboxRecord): Promise<void> {
-    const { removeDisks, log } = this.#deps;
+  #removeDisks(ended: SandboxRecord): void {
     // Only pauses name disks, and the service those of sandboxes that outlive their hosts.
-    if (ended.pauseEpoch === 0 && !outlivesHost(ended)) return;
-    await removeDisks(ended).catch((error) => {
-      log.warn({ err: error, sandboxId: ended.id }, 'the disk of a sandbox that has ended could not be removed yet');
-    });
+    if (ended.pauseEpoch > 0 || outlivesHost(ended)) this.#deps.removeDisks(ended);
   }
 
   #finish(expiring: SandboxRecord): Promise<SandboxRecord> {
@@ -116,7 +111,7 @@ export class DestroySandbox {
     });
     // Another server has recorded the end meanwhile. It did not get the use, which the host reports once.
     if (!destroyed && use) await this.#deps.usages.end(expiring, use);
-    await this.#removeDisks(expiring);
+    this.#removeDisks(expiring);
     return destroyed ?? (await sandboxes.find(expiring.id)) ?? expiring;
   }
 }
