@@ -1,7 +1,12 @@
 /** Sandboxes of a fake runtime that are paused and resumed. */
+import assert from 'node:assert/strict';
 import { operations, type Sandbox, type SandboxId } from '@cloche/contract';
 import type { Freezing } from '@cloche/runtime';
+import type { SandboxRecord } from '../src/features/sandbox-records/sandbox.ts';
+import type { MoveName } from '../src/features/sandbox-records/sandbox-pauses.ts';
+import type { MoveChange } from '../src/features/sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
+import { UNAUDITED } from '../src/platform/call/call.ts';
 import { CommandsWorld } from './commands.ts';
 import { openWorld, type SandboxesWorld } from './sandboxes.ts';
 import type { TestRequest } from './test-request.ts';
@@ -35,6 +40,21 @@ export function freezingOf({ driver }: SandboxesWorld): Freezing {
 /** Returns whether the runtime holds the sandbox's instance frozen. */
 export function isFrozen({ driver }: SandboxesWorld, sandboxId: SandboxId): boolean {
   return driver.instances().some((instance) => instance.sandboxId === sandboxId && instance.isFrozen === true);
+}
+
+export async function recordOf({ server }: SandboxesWorld, id: SandboxId): Promise<SandboxRecord> {
+  return (await server.core.sandboxes.find(id)) ?? assert.fail('the sandbox was not found');
+}
+
+/** Writes a move as a server does that ends right after it. */
+export async function leave(
+  world: SandboxesWorld,
+  id: SandboxId,
+  move: MoveName,
+  change: MoveChange = {},
+): Promise<void> {
+  const moved = await world.server.core.sandboxes.move(await recordOf(world, id), move, change, UNAUDITED);
+  assert.ok(moved, move);
 }
 
 /** Returns the types of the events of a sandbox's pauses, oldest first. */

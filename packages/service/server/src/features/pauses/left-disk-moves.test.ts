@@ -3,12 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import { AgentError, LaunchError } from '@cloche/runtime';
-import { LAG_MS, openPauses, passIdle, pause, pauseEvents, resume } from '../../../testing/pauses.ts';
+import { LAG_MS, leave, openPauses, passIdle, pause, pauseEvents, recordOf, resume } from '../../../testing/pauses.ts';
 import type { SandboxesWorld } from '../../../testing/sandboxes.ts';
-import { UNAUDITED } from '../../platform/call/call.ts';
-import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
-import type { MoveName } from '../sandbox-records/sandbox-pauses.ts';
-import type { MoveChange } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
 
 type FakePark = SandboxesWorld['driver']['kept']['park'];
@@ -16,15 +12,6 @@ type FakePark = SandboxesWorld['driver']['kept']['park'];
 const DROP = { memory: 'drop' } as const;
 const NEVER = new AbortController().signal;
 const name = (sandboxId: SandboxId) => ({ sandboxId, generation: 1 });
-
-const recordOf = async ({ server }: SandboxesWorld, id: SandboxId) =>
-  (await server.core.sandboxes.find(id)) as SandboxRecord;
-
-/** Writes a move as a server does that ends right after it. */
-async function leave(world: SandboxesWorld, id: SandboxId, move: MoveName, change: MoveChange = {}): Promise<void> {
-  const moved = await world.server.core.sandboxes.move(await recordOf(world, id), move, change, UNAUDITED);
-  assert.ok(moved, move);
-}
 
 interface Step {
   readonly title: string;

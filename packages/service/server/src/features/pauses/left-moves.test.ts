@@ -3,22 +3,18 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import { AgentError, LaunchError } from '@cloche/runtime';
-import { freezingOf, isFrozen, openPauses, pause, pauseEvents, resume } from '../../../testing/pauses.ts';
+import {
+  freezingOf,
+  isFrozen,
+  leave,
+  openPauses,
+  pause,
+  pauseEvents,
+  recordOf,
+  resume,
+} from '../../../testing/pauses.ts';
 import type { SandboxesWorld } from '../../../testing/sandboxes.ts';
-import { UNAUDITED } from '../../platform/call/call.ts';
-import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
-import type { MoveName } from '../sandbox-records/sandbox-pauses.ts';
-import type { MoveChange } from '../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../sandbox-status/status-facts.ts';
-
-const recordOf = async ({ server }: SandboxesWorld, id: SandboxId) =>
-  (await server.core.sandboxes.find(id)) as SandboxRecord;
-
-/** Writes a move as a server does that ends right after it. */
-async function leave(world: SandboxesWorld, id: SandboxId, move: MoveName, change: MoveChange = {}): Promise<void> {
-  const moved = await world.server.core.sandboxes.move(await recordOf(world, id), move, change, UNAUDITED);
-  assert.ok(moved, move);
-}
 
 interface Step {
   readonly title: string;
