@@ -76,9 +76,9 @@ const CONTROLS: readonly Control[] = [
   {
     without: 'epoch of a move',
     workload: 'pauses',
-    faults: ['pause'],
-    from: 6,
-    violation: /recorded as paused, and executes/,
+    faults: ['lost answer'],
+    from: 21,
+    violation: /the instance .* of a live sandbox is stopped/,
   },
   {
     without: 'settling of a move',
