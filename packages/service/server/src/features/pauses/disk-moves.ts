@@ -126,7 +126,7 @@ export class DiskMoves {
     const disk = await disks.find(record);
     if (!disk) return false;
     const at = clock.now();
-    const paused = isShownPaused ? {} : { pausedAt: at, expiresAt: at + record.pause.retainMs };
+    const paused = isShownPaused ? {} : { pausedAt: at, ...retentionFrom(at, record.pause.retainMs) };
     const lost = { pausedBy: 'host', lostReason: 'host', diskGeneration: disk.generation } as const;
     const change = { ...paused, ...lost, alongside: this.#ending(record, at) };
     const audited = moveAudit(this.#deps, record, 'sandbox.paused', 'host');
