@@ -53,8 +53,14 @@ async function begin(
     return await cloche.templates.build(slug, recipe);
   } catch (error) {
     if (!isClocheError(error, 'not_found')) throw error;
-    const body = { slug, ...(description !== undefined && { description }), ...recipe };
+  }
+  const body = { slug, ...(description !== undefined && { description }), ...recipe };
+  try {
     return (await cloche.templates.create(body)).build;
+  } catch (error) {
+    if (!isClocheError(error, 'conflict')) throw error;
+    // Another client may have created it meanwhile.
+    return await cloche.templates.build(slug, recipe).catch(() => Promise.reject(error));
   }
 }
 

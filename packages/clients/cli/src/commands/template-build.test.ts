@@ -48,4 +48,22 @@ describe('cloche template build', () => {
       assert.equal(stderr.split('\n').at(-2), `error: ${is} ${log}`, `${lines} ${step}`);
     }
   });
+
+  it('cloche template build builds a template that another client has created meanwhile', async () => {
+    const build = { id: 'bld_1', templateId: 'tpl_1', templateSlug: 'own', steps: [], status: 'running' };
+    const ended = { ...build, status: 'succeeded', templateVersionId: 'tplv_1' };
+    const refusal = (status: number, code: string) => json(status, { error: { code, message: code } });
+    const sent: string[] = [];
+    writeFileSync(join(folder, 'template.json'), JSON.stringify({ from: 'node', setup: [] }));
+    await using server = await startScriptedServer(({ method, path }) => {
+      if (method !== 'POST') return eventStream([`data: ${JSON.stringify({ type: 'complete', data: ended })}\n\n`]);
+      sent.push(path);
+      if (path === '/v1/templates') return refusal(409, 'conflict');
+      return sent.length === 1 ? refusal(404, 'not_found') : json(201, { build });
+    });
+    const recipe = join(folder, 'template.json');
+    const { stdout } = await runInProcess(['template', 'build', '--slug', 'own', '-f', recipe], { url: server.url });
+    assert.equal(stdout, 'own tplv_1\n');
+    assert.deepEqual(sent, ['/v1/templates/own/builds', '/v1/templates', '/v1/templates/own/builds']);
+  });
 });
