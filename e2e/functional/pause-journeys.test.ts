@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Cloche } from '@cloche/sdk';
 import { eventually } from '@cloche/testkit/eventually';
 import { SandboxCommands } from '../support/commands.ts';
-import { PausedSandbox } from '../support/paused-sandbox.ts';
+import { COUNT, PausedSandbox } from '../support/paused-sandbox.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -16,16 +16,6 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Writes the number of its steps, and its longest time between two of them in seconds. */
-const COUNT = `import json, os, time
-steps, gap, last = 0, 0, time.time()
-while True:
-    now = time.time()
-    steps, gap, last = steps + 1, max(gap, now - last), now
-    with open('/tmp/counting', 'w') as file: json.dump([steps, gap], file)
-    os.replace('/tmp/counting', '/tmp/counted')
-    time.sleep(0.01)
-`;
 const PAUSE_MS = 1_500;
 const LINES = 300;
 
@@ -142,7 +132,7 @@ describe('a sandbox that is paused and resumed', AT_ONCE, () => {
         lastId = id ?? lastId;
         if (event.type === 'log') text += event.data.data;
         if (text.includes('line 20\n')) isRunning.resolve();
-        // What a stream ends with if it fails is no event of a command.
+        // The error that ends a stream is no event of a command.
         const { type, data } = event as { type: string; data: { name?: string } };
         if (type === 'error') return data.name;
       }

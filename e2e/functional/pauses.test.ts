@@ -10,7 +10,7 @@ import type { Answer } from '../support/api.ts';
 import { sameWithEachRuntime } from '../support/claims.ts';
 import { type HeldStep, HeldSteps, PAUSE_STEPS, WAKE_STEPS } from '../support/held-steps.ts';
 import { describeGrowth, hostFootprint } from '../support/host-footprint.ts';
-import { PausedSandbox } from '../support/paused-sandbox.ts';
+import { COUNT, PausedSandbox } from '../support/paused-sandbox.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
 const steps = new HeldSteps();
@@ -25,17 +25,6 @@ after(async () => {
   await service?.close();
   steps[Symbol.dispose]();
 });
-
-/** Writes the number of its steps, and its longest time between two of them in seconds. */
-const COUNT = `import json, os, time
-steps, gap, last = 0, 0, time.time()
-while True:
-    now = time.time()
-    steps, gap, last = steps + 1, max(gap, now - last), now
-    with open('/tmp/counting', 'w') as file: json.dump([steps, gap], file)
-    os.replace('/tmp/counting', '/tmp/counted')
-    time.sleep(0.01)
-`;
 
 const path = (id: string) => `/v1/sandboxes/${id}`;
 const get = async (id: string): Promise<Sandbox> => (await service.api.get(path(id))).body.sandbox;
@@ -233,7 +222,7 @@ print(bad)`;
   });
 });
 
-/** What is killed while each sandbox stands at its step. The server and hostd together are what a crash of the host's service is. */
+/** The processes that are killed while each sandbox stands at its step. */
 const VICTIMS: readonly (readonly ProcessName[])[] = [['server'], ['hostd'], ['server', 'hostd'], ['egress']];
 /** Rounds for each of `VICTIMS`. */
 const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 3);

@@ -14,7 +14,7 @@ after(() => service?.close());
 
 /** Time for the code to begin. */
 const BEGUN_MS = 1_500;
-/** What code of a sandbox does while its sandbox is paused. */
+/** Programs of a sandbox that hinder its pause. */
 const HOSTILE: Readonly<Record<string, string>> = {
   'forks without an end': 'while :; do (:) & wait $!; done',
   'has as many processes as it may': 'while :; do sleep 600 & done',

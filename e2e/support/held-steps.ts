@@ -23,7 +23,7 @@ export const WAKE_STEPS = {
 } as const;
 export type HeldStep = keyof typeof PAUSE_STEPS | keyof typeof WAKE_STEPS;
 
-/** Lets a test hold processes whose programs are `PROGRAMS_WITH_STEPS`. */
+/** Lets a test hold the processes of `held-server.ts` and `held-hostd.ts`. */
 export class HeldSteps implements Disposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'cloche-steps-'));
 

@@ -9,7 +9,7 @@ import type { Whereabouts } from './service-access.ts';
 /** Environment variable of test files whose stage lends services: the path of the lender's socket. */
 export const LENDER = 'E2E_LENDER';
 
-/** What a file asks of the lender, each a line of JSON. */
+/** A request of a test file to the lender: one line of JSON. */
 export type Request =
   | { readonly verb: 'borrow'; readonly settings: string }
   | { readonly verb: 'give back'; readonly settings: string }

@@ -7,6 +7,17 @@ import type { TestService } from './service.ts';
 
 export type PauseEvent = 'sandbox.paused' | 'sandbox.resumed';
 
+/** Writes the number of its steps, and its longest time between two of them in seconds. */
+export const COUNT = `import json, os, time
+steps, gap, last = 0, 0, time.time()
+while True:
+    now = time.time()
+    steps, gap, last = steps + 1, max(gap, now - last), now
+    with open('/tmp/counting', 'w') as file: json.dump([steps, gap], file)
+    os.replace('/tmp/counting', '/tmp/counted')
+    time.sleep(0.01)
+`;
+
 export class PausedSandbox {
   readonly id: SandboxId;
   readonly path: string;

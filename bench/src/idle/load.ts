@@ -1,7 +1,8 @@
 /**
  * `node bench/src/idle/load.ts [sandboxes] [minutes] [seconds between kills]`, as root: named sandboxes sleep and wake at
- * random while server and hostd are killed, every minute unless another time is given. Fails if a request is not answered, if a run is lost, or executed twice although its
- * server lived, or if a file differs or something is left on the host.
+ * random while server and hostd are killed, every minute unless another time is given. Fails if a request is not
+ * answered, if a run is lost, or executed twice although its server lived, or if a file differs or something is left on
+ * the host.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -11,7 +11,7 @@ export interface Service {
   readonly apiKey: string;
 }
 
-/** What a sandbox of the load must hold in the end. */
+/** The runs and files that a sandbox of the load must hold in the end. */
 interface Expected {
   /** Keys of runs that were answered, and whether an attempt was lost with its server. */
   readonly runs: Map<string, { wasLost: boolean }>;
@@ -109,14 +109,12 @@ export class Sleeper {
 
   /** Returns undefined if the connection is lost. */
   async #attempt(method: string, path: string, body: unknown, key: string) {
-    const headers = { authorization: `Bearer ${this.#service.apiKey}`, 'content-type': 'application/json' };
-    const init = { method, ...(body !== undefined && { body: JSON.stringify(body) }) };
+    const authorization = `Bearer ${this.#service.apiKey}`;
+    const withBody = { authorization, 'content-type': 'application/json', 'idempotency-key': key };
+    const init =
+      body === undefined ? { headers: { authorization } } : { headers: withBody, body: JSON.stringify(body) };
     try {
-      const url = new URL(path, this.#service.url);
-      const response = await fetch(url, {
-        ...init,
-        headers: body === undefined ? { authorization: headers.authorization } : { ...headers, 'idempotency-key': key },
-      });
+      const response = await fetch(new URL(path, this.#service.url), { method, ...init });
       const text = await response.text();
       const isJson = response.headers.get('content-type')?.includes('json');
       return { status: response.status, body: isJson ? JSON.parse(text) : text };

@@ -136,8 +136,11 @@ export class Sandbox {
    * @throws {ClocheError} `conflict` while runs or waited commands are in progress.
    */
   async pause({ memory, force, retainMs, ...options }: PauseOptions = {}): Promise<this> {
-    const given = { ...(force !== undefined && { force }), ...(retainMs !== undefined && { retainMs }) };
-    const body = { ...given, ...(memory && { memory }) };
+    const body = {
+      ...(memory && { memory }),
+      ...(force !== undefined && { force }),
+      ...(retainMs !== undefined && { retainMs }),
+    };
     return this.#take(await this.#client.call('pauseSandbox', { ...options, params: this.#params, body }));
   }
 

@@ -1,4 +1,4 @@
-/** What ends with a pause of its sandbox goes on after the wake, and wakes nothing itself. */
+/** Streams that a pause of the sandbox ends go on after the wake, and wake nothing themselves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { FileEvent, SandboxId, Sandbox as SandboxInfo } from '@cloche/contract';

@@ -1,4 +1,4 @@
-/** What E2B's clients decide of the life of a sandbox, and what they are shown of it, on a whole server. */
+/** Lifetimes and states of sandboxes by E2B's protocol, on a whole server with a fake runtime. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';

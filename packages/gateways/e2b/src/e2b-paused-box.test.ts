@@ -1,13 +1,13 @@
-/** What E2B's clients get inside a paused sandbox, on a whole server with a fake runtime. */
+/** Requests of E2B's clients inside a paused sandbox, on a whole server with a fake runtime. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { BOX, type Call, type E2bBox, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
+import { PortApp } from '../../../service/server/testing/port-app.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 import { WEB_SOCKET_UPGRADE } from '../../../service/server/testing/web-socket-upgrade.ts';
 
@@ -16,15 +16,11 @@ const WAKING = { autoResume: { enabled: true } };
 
 let tenants: Tenants;
 let boxes: E2bBoxes;
-let app: Server;
+let app: PortApp;
 before(async () => {
   tenants = await openTenants({ CLOCHE_E2B: 'on' });
   boxes = new E2bBoxes(tenants.server.url);
-  app = createServer((_, response) => response.end('the app'));
-  app.on('upgrade', (_, socket) =>
-    socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
-  );
-  await once(app.listen(0, '127.0.0.1'), 'listening');
+  app = await PortApp.open();
 });
 after(async () => {
   await tenants?.close();
@@ -48,7 +44,7 @@ async function pause({ sandboxId }: E2bBox): Promise<void> {
 /** Creates a sandbox with a context, a process and a program at a port, and pauses it. */
 async function paused(body: object = {}): Promise<Subject> {
   const box = await boxes.create(tenants.keys.whole, body);
-  tenants.driver.agentOf(box.sandboxId).ports.map(PORT, (app.address() as AddressInfo).port);
+  tenants.driver.agentOf(box.sandboxId).ports.map(PORT, app.port);
   const path = `/v1/sandboxes/${box.sandboxId}`;
   const context = { body: { language: 'python' }, idempotencyKey: `${box.sandboxId}-context` };
   const command = { body: { command: ['bash', 'hang'], background: true }, idempotencyKey: `${box.sandboxId}-command` };

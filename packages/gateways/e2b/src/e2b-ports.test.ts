@@ -1,13 +1,13 @@
 /** Ports that E2B's clients name, on a whole server with a fake runtime. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type ApiKeyId, SCOPES } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { type E2bBox, E2bBoxes } from '../../../service/server/testing/e2b-boxes.ts';
+import { PortApp } from '../../../service/server/testing/port-app.ts';
 import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 import { WEB_SOCKET_UPGRADE } from '../../../service/server/testing/web-socket-upgrade.ts';
 
@@ -15,19 +15,11 @@ const PORT = 8000;
 
 let tenants: Tenants;
 let boxes: E2bBoxes;
-let app: Server;
-let seen: IncomingHttpHeaders = {};
+let app: PortApp;
 before(async () => {
   tenants = await openTenants({ CLOCHE_E2B: 'on' });
   boxes = new E2bBoxes(tenants.server.url);
-  app = createServer(({ headers }, response) => {
-    seen = headers;
-    response.end('the app');
-  });
-  app.on('upgrade', (_, socket) =>
-    socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
-  );
-  await once(app.listen(0, '127.0.0.1'), 'listening');
+  app = await PortApp.open();
 });
 after(async () => {
   await tenants?.close();
@@ -37,7 +29,7 @@ after(async () => {
 /** Creates a sandbox whose port 8000 is that of the app. */
 async function served(body: object = {}, key = tenants.keys.whole): Promise<E2bBox> {
   const box = await boxes.create(key, body);
-  tenants.driver.agentOf(box.sandboxId).ports.map(PORT, (app.address() as AddressInfo).port);
+  tenants.driver.agentOf(box.sandboxId).ports.map(PORT, app.port);
   return box;
 }
 
@@ -96,7 +88,7 @@ describe('a port without a token', () => {
     ];
     for (const label of forms) {
       const { host, status } = await visit(sandboxId, { label });
-      assert.deepEqual([status, seen.host, seen['x-forwarded-host']], [200, host, host]);
+      assert.deepEqual([status, app.seen.host, app.seen['x-forwarded-host']], [200, host, host]);
     }
     assert.equal((await visit(sandboxId, { fields: WEB_SOCKET_UPGRADE })).status, 101);
   });
@@ -116,8 +108,8 @@ describe('a port without a token', () => {
     for (const sent of [token, 'x', (await served()).token]) {
       const fields = { 'e2b-traffic-access-token': sent, 'x-access-token': token, 'x-own': 'kept' };
       assert.equal((await visit(sandboxId, { fields })).body, 'the app');
-      assert.equal(seen['x-own'], 'kept');
-      assert.ok(!JSON.stringify(seen).includes(token) && !('e2b-traffic-access-token' in seen));
+      assert.equal(app.seen['x-own'], 'kept');
+      assert.ok(!JSON.stringify(app.seen).includes(token) && !('e2b-traffic-access-token' in app.seen));
     }
   });
 
@@ -125,7 +117,7 @@ describe('a port without a token', () => {
     const { key } = await tenants.createOrganization();
     const body = { template: 'python-node' };
     const { sandbox } = (await tenants.call(key, 'POST', '/v1/sandboxes', { body, idempotencyKey: 'plain' })).body;
-    tenants.driver.agentOf(sandbox.id).ports.map(PORT, (app.address() as AddressInfo).port);
+    tenants.driver.agentOf(sandbox.id).ports.map(PORT, app.port);
     // Another client that connects publishes nothing.
     await boxes.connect(key, sandbox.id);
     for (const id of [sandbox.id, 'sbx_0', `${sandbox.id}0`]) assert.equal((await visit(id)).status, 401, id);
@@ -170,7 +162,7 @@ it('an operator’s settings ask for a token at every port, and permit no sudo',
   const strict = await openTenants({ CLOCHE_E2B: 'on', CLOCHE_E2B_PUBLIC_PORTS: 'off', CLOCHE_E2B_SUDO: 'off' });
   try {
     const box = await new E2bBoxes(strict.server.url).create(strict.keys.whole);
-    strict.driver.agentOf(box.sandboxId).ports.map(PORT, (app.address() as AddressInfo).port);
+    strict.driver.agentOf(box.sandboxId).ports.map(PORT, app.port);
     assert.equal((await visit(box.sandboxId, { at: strict })).status, 401);
     const plain = await served();
     const permits = [strict.driver.agentOf(box.sandboxId), tenants.driver.agentOf(plain.sandboxId)].map(

@@ -1,9 +1,9 @@
-/** What E2B's clients send to the control plane of a server with a fake runtime. */
+/** Requests of E2B's clients to the control plane of a server with a fake runtime. */
 import assert from 'node:assert/strict';
 import type { Sandbox } from '@cloche/contract';
 import type { Tenants } from './tenants.ts';
 
-/** How far a time may lie from the one that a test computes. */
+/** Largest difference between a time of an answer and the time that a test computes. */
 const SLACK_MS = 30_000;
 
 /** A sandbox as E2B's clients are shown it. */

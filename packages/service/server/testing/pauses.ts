@@ -64,7 +64,7 @@ export async function pauseEvents({ db }: SandboxesWorld): Promise<string[]> {
   return rows.map(({ type }) => type);
 }
 
-/** What servers that share a database know of each other may be half a second old. */
+/** Servers that share a database may learn of each other's changes half a second late. */
 export const LAG_MS = 500;
 
 /** Waits until the counter of the sandbox was read since the clock was moved. */

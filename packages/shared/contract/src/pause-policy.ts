@@ -8,7 +8,7 @@ export type WakeMode = (typeof WAKE_MODES)[number];
 export const MEMORY_MODES = ['keep', 'prefer', 'drop'] as const;
 export type MemoryMode = (typeof MEMORY_MODES)[number];
 
-/** What becomes of the memory in a pause. */
+/** Describes each mode of the memory in a pause. */
 export const MEMORY_MEANING =
   '`keep`: processes, variables, terminals and open files stand still in the memory of the host, and go on. `prefer`: the same ' +
   'while the host has room; the files alone are kept once it has none. `drop`: the files alone are kept; processes end.';

@@ -25,8 +25,8 @@ import {
   takeBack,
 } from './sandbox-options.ts';
 
-/** Descriptions of the modes of waking. */
 const RESTORE_MODES = ['restore', 'drop'] as const;
+/** Descriptions of the modes of waking. */
 const WAKE_WORDS = {
   explicit: '`cloche sandbox resume` alone',
   requests: 'requests',

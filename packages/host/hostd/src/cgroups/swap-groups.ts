@@ -10,7 +10,7 @@ const VERSION_2 = { file: 'memory.swap.max', never: '0', allowed: 'max', emptyin
 /** Off until the virtual machine, whose control groups have version 2, has shown that it works. */
 const TAKES_VERSION_2 = false;
 
-/** What takes all memory from a group when it is written. */
+/** A text that takes all memory from a group when it is written to the file. */
 export interface Emptying {
   readonly file: string;
   readonly text: string;

@@ -44,7 +44,8 @@ export interface SandboxJobsDeps {
 
 /** Starts the jobs that keep templates, records and hosts in agreement. The caller stops the loops. */
 export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
-  const { catalogue, reaper, endedRecords, diskSweep, outbox, settings, isFenced, clock, log } = deps;
+  const { catalogue, reaper, wakeForRequests, settleMoves, retentionNotices, diskSweep } = deps;
+  const { endedRecords, outbox, settings, isFenced, clock, log } = deps;
   const mend = async () => {
     if (isFenced()) return RETRY_MS;
     await catalogue.sync();
@@ -52,31 +53,19 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
     return settings.reconcileIntervalMs;
   };
   const reap = async () => (isFenced() ? RETRY_MS : (await reaper.sweep()).sleepMs);
-  const wake = async () => {
-    if (!isFenced()) await deps.wakeForRequests.pass();
-    return WAKE_MS;
-  };
-  const settle = async () => {
-    if (!isFenced()) await deps.settleMoves();
-    return TAKE_OVER_MS;
-  };
   const forget = async () => {
     const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
     if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
     await outbox.forget(clock.now() - settings.eventRetentionMs);
     return FORGET_MS;
   };
-  const announce = async () => {
-    if (!isFenced()) await deps.retentionNotices.pass();
-    return NOTICE_MS;
-  };
-  const sweepDisks = async () => {
-    if (!isFenced()) await diskSweep.pass();
-    return SWEEP_DISKS_MS;
-  };
-  const keepDisks = async () => {
-    if (!isFenced()) await diskSweep.keepAll();
-    return KEEP_DISKS_MS;
+  /** A job that a server without a lease leaves to others. */
+  const every = (name: string, ms: number, pass: () => Promise<unknown>) => {
+    const passIfPermitted = async () => {
+      if (!isFenced()) await pass();
+      return ms;
+    };
+    return new Loop(name, passIfPermitted, RETRY_MS, log);
   };
   const takeOver = async () => {
     if (!isFenced()) await deps.takeOver();
@@ -84,12 +73,12 @@ export function startSandboxJobs(deps: SandboxJobsDeps): Pick<Loop, 'stop'>[] {
   return [
     new Loop('reconcile', mend, RETRY_MS, log),
     new Loop('reap', reap, RETRY_MS, log),
-    new Loop('wake for requests', wake, RETRY_MS, log),
-    new Loop('settle pauses', settle, RETRY_MS, log),
+    every('wake for requests', WAKE_MS, () => wakeForRequests.pass()),
+    every('settle pauses', TAKE_OVER_MS, settleMoves),
     new Loop('forget', forget, RETRY_MS, log),
-    new Loop('announce ends of pauses', announce, RETRY_MS, log),
-    new Loop('sweep kept disks', sweepDisks, RETRY_MS, log),
-    new Loop('keep disks', keepDisks, RETRY_MS, log),
+    every('announce ends of pauses', NOTICE_MS, () => retentionNotices.pass()),
+    every('sweep kept disks', SWEEP_DISKS_MS, () => diskSweep.pass()),
+    every('keep disks', KEEP_DISKS_MS, () => diskSweep.keepAll()),
     deps.watchOthers('take over launches', takeOver, TAKE_OVER_MS),
   ];
 }

@@ -14,7 +14,7 @@ import { isGone, type KeptDisks, leftAlive, outlivesHost } from './kept-disks.ts
 import type { MakeRoom } from './make-room.ts';
 import { explainedMove, moveAudit, NOT_PAUSED_YET, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
-import { retentionFrom } from './retention.ts';
+import { pauseFrom } from './retention.ts';
 
 export interface DiskMovesDeps {
   readonly sandboxes: SandboxRepository;
@@ -30,10 +30,10 @@ export interface DiskMovesDeps {
   readonly log: Logger;
 }
 
-/** What a pause ends with the memory of a sandbox, in the transaction of its record. */
+/** Ends the processes' records of a sandbox whose memory is lost, in the transaction of the move. */
 export type OnMemoryLost = (sandbox: SandboxRecord, at: number, tx: Transaction) => Promise<void>;
 
-/** What begins in a sandbox that is ready with a new memory. */
+/** Begins the start command of a sandbox that is ready with a new memory. */
 export type OnReady = (record: SandboxRecord) => void;
 
 /**
@@ -80,9 +80,8 @@ export class DiskMoves {
       await this.#goOn(begun);
       return undefined;
     }
-    const pausedAt = clock.now();
-    const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
-    return this.#toDisk(begun, { pausedAt, ...retentionFrom(pausedAt, retainMs) }, audited);
+    const audited = moveAudit(this.#deps, begun, 'sandbox.paused', { by, call });
+    return this.#toDisk(begun, pauseFrom(clock.now(), retainMs), audited);
   }
 
   /** Ends the frozen instance of a sandbox that is `dropping`. @throws AppError; its memory may be kept then */
@@ -99,7 +98,7 @@ export class DiskMoves {
       );
       const { lostReason = 'asked', pause } = begun;
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? pause.wakeTtlMs, lostReason };
-      const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');
+      const audited = moveAudit(this.#deps, begun, 'sandbox.resumed', { by, call });
       const awake = await sandboxes.move(begun, 'finishBoot', { resumed, instance }, audited);
       if (!awake) {
         await this.#leave(begun);
@@ -126,15 +125,15 @@ export class DiskMoves {
     const disk = await disks.find(record);
     if (!disk) return false;
     const at = clock.now();
-    const paused = isShownPaused ? {} : { pausedAt: at, ...retentionFrom(at, record.pause.retainMs) };
+    const paused = isShownPaused ? {} : pauseFrom(at, record.pause.retainMs);
     const lost = { pausedBy: 'host', lostReason: 'host', diskGeneration: disk.generation } as const;
     const change = { ...paused, ...lost, alongside: this.#ending(record, at) };
-    const audited = moveAudit(this.#deps, record, 'sandbox.paused', 'host');
+    const audited = moveAudit(this.#deps, record, 'sandbox.paused', { by: 'host' });
     const move = isShownPaused ? 'loseMemory' : 'loseInstance';
     if (!(await sandboxes.move(record, move, change, audited))) return true;
     log.warn({ sandboxId: record.id }, 'an instance was lost; its sandbox is paused with its files');
     executions.cancelSandbox(record.id);
-    // What is left of it has the disk.
+    // A process that is left would use the disk.
     await disks
       .stop(record)
       .catch((err) => log.warn({ err, sandboxId: record.id }, 'an instance could not be stopped yet'));
@@ -152,9 +151,8 @@ export class DiskMoves {
         await this.drop(own);
         break;
       default: {
-        const pausedAt = clock.now();
-        const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
-        await this.#toDisk(own, { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs) }, audited);
+        const audited = moveAudit(this.#deps, own, 'sandbox.paused', { by: own.pausedBy });
+        await this.#toDisk(own, pauseFrom(clock.now(), own.pause.retainMs), audited);
       }
     }
   }
@@ -225,14 +223,13 @@ export class DiskMoves {
   async #leave({ id, generation }: SandboxRecord): Promise<void> {
     const { sandboxes, disks, log } = this.#deps;
     const now = await sandboxes.find(id);
-    if (now && !factsOf(now).isOver) return;
-    const ended = now && { ...now, generation };
-    if (!ended) return;
-    const failed = (err: unknown) =>
+    if (!now || !factsOf(now).isOver) return;
+    const ended = { ...now, generation };
+    try {
+      await disks.stop(ended);
+      await disks.remove(ended);
+    } catch (err) {
       log.warn({ err, sandboxId: id }, 'a sandbox that has ended could not be removed yet');
-    await disks
-      .stop(ended)
-      .then(() => disks.remove(ended), failed)
-      .catch(failed);
+    }
   }
 }

@@ -16,7 +16,7 @@ import { isGone, type KeptDisks } from './kept-disks.ts';
 import type { MakeRoom } from './make-room.ts';
 import { explainedMove, moveAudit, NOT_PAUSED_YET, stillRunning } from './move-support.ts';
 import type { Pausing, Waking } from './pause-moves.ts';
-import { retentionFrom } from './retention.ts';
+import { pauseFrom } from './retention.ts';
 
 /** Time for the changes that were put off until the wake. */
 const CATCH_UP_MS = 5_000;
@@ -74,10 +74,8 @@ export class FreezeMoves {
     } catch (error) {
       throw explainedMove(own, error);
     }
-    const pausedAt = clock.now();
-    const audited = moveAudit(this.#deps, own, 'sandbox.paused', own.pausedBy);
-    const kept = diskGeneration === undefined ? {} : { diskGeneration };
-    const change = { pausedAt, ...retentionFrom(pausedAt, own.pause.retainMs), ...kept };
+    const audited = moveAudit(this.#deps, own, 'sandbox.paused', { by: own.pausedBy });
+    const change = { ...pauseFrom(clock.now(), own.pause.retainMs), diskGeneration };
     return sandboxes.move(own, 'finishPause', change, audited);
   }
 
@@ -101,10 +99,8 @@ export class FreezeMoves {
       if (!(await this.undo(begun, 'cancelPause'))) return undefined;
       throw explainedMove(begun, error);
     }
-    const pausedAt = clock.now();
-    const kept = diskGeneration === undefined ? {} : { diskGeneration };
-    const change = { pausedAt, ...retentionFrom(pausedAt, retainMs), ...kept, use: await freezer.useOf(begun) };
-    const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.paused', by);
+    const change = { ...pauseFrom(clock.now(), retainMs), diskGeneration, use: await freezer.useOf(begun) };
+    const audited = moveAudit(this.#deps, begun, 'sandbox.paused', { by, call });
     try {
       const paused = await sandboxes.move(begun, 'finishPause', change, audited);
       if (!paused) await this.#align(begun.id);
@@ -121,7 +117,7 @@ export class FreezeMoves {
     try {
       await this.#catchUp(begun, await makeRoom.for(() => freezer.thaw(begun)));
       const resumed = { at: clock.now(), by, ttlMs: ttlMs ?? begun.pause.wakeTtlMs };
-      const audited = by === 'request' ? call : moveAudit(this.#deps, begun, 'sandbox.resumed');
+      const audited = moveAudit(this.#deps, begun, 'sandbox.resumed', { by, call });
       const awake = await sandboxes.move(begun, 'finishWake', { resumed }, audited);
       // The idle timeout counts from the wake.
       if (awake) executions.touch(begun.id);

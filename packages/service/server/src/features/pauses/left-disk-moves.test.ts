@@ -64,7 +64,7 @@ const STEPS: readonly Step[] = [
   },
 ];
 
-/** What finds the sandbox after its server has ended. */
+/** The jobs and requests that meet the sandbox after its server has ended. */
 const FINDERS = {
   'the next pass': async (world: SandboxesWorld, id: SandboxId) => {
     await world.server.reconcile();

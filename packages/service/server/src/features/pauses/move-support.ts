@@ -1,5 +1,5 @@
-/** What the moves into and out of pauses share: their errors and their audit events. */
-import type { PauseCause } from '@cloche/contract';
+/** The errors and the audit events of all moves into and out of pauses. */
+import type { PauseCause, WakeCause } from '@cloche/contract';
 import { AgentError, LaunchError, ParkingError } from '@cloche/runtime';
 import type { AuditLog } from '../../platform/audit-log/audit-log.ts';
 import { systemAudit } from '../../platform/audit-log/system-audit.ts';
@@ -9,17 +9,20 @@ import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import { hostError, sandboxError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 
-/** What the record of a pause that is given up must not keep. */
+/** Clears the fields that a pause has written to its record before it is given up. */
 export const NOT_PAUSED_YET = { pausedBy: null, pausedMemory: null, lostReason: null } as const;
 
-/** Returns what has the audit event of a move that no request asks for, if it is the first of a minute. */
+/**
+ * Returns what has the audit event of a move: that of the request that asks for it, else one of the system, if it is the
+ * first of a minute.
+ */
 export function moveAudit(
   { auditLog, clock }: { readonly auditLog: Pick<AuditLog, 'append'>; readonly clock: Clock },
   begun: SandboxRecord,
   action: 'sandbox.paused' | 'sandbox.resumed',
-  by?: PauseCause,
+  { by, call = UNAUDITED }: { readonly by?: PauseCause | WakeCause | undefined; readonly call?: Audited },
 ): Audited {
-  if (by === 'request') return UNAUDITED;
+  if (by === 'request') return call;
   const lastAt = action === 'sandbox.paused' ? begun.pausedAt : begun.resumedAt;
   return { audit: systemAudit(auditLog, { orgId: begun.orgId, action, at: clock.now(), lastAt }) };
 }

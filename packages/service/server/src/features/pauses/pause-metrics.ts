@@ -2,7 +2,7 @@ import type { PauseCause, Sandbox, WakeCause } from '@cloche/contract';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { AppError } from '../../platform/base/app-error.ts';
 
-/** What keeps a paused sandbox. */
+/** The place in which a paused sandbox is kept. */
 export type PausePlace = NonNullable<Sandbox['paused']>['place'];
 
 /** `refused`: by a quota or by what the sandbox does, so that it was left as it was. */

@@ -9,6 +9,14 @@ export function retentionFrom(at: number, retainMs: number): Pick<MoveChange, 'e
   return { expiresAt, retentionNoticeAt: isShort ? null : expiresAt - LIMITS.retentionNoticeMs };
 }
 
+/** Returns what a move sets for a pause that begins at a time. */
+export function pauseFrom(
+  at: number,
+  retainMs: number,
+): Pick<MoveChange, 'pausedAt' | 'expiresAt' | 'retentionNoticeAt'> {
+  return { pausedAt: at, ...retentionFrom(at, retainMs) };
+}
+
 export interface RetentionNoticesDeps {
   readonly sandboxes: Pick<SandboxRepository, 'listRetentionEnding' | 'move'>;
   readonly clock: Clock;

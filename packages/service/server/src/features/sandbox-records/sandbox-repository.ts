@@ -59,7 +59,7 @@ export interface MoveChange {
   readonly pausedMemory?: MemoryMode | null;
   readonly lostReason?: LostReason | null;
   /** Null if the disk is not kept any more. */
-  readonly diskGeneration?: number | null;
+  readonly diskGeneration?: number | null | undefined;
   /** The generation that is launched from now on; it has no instance yet. */
   readonly generation?: number;
   readonly instance?: Instance;

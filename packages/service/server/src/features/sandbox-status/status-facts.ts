@@ -28,7 +28,7 @@ export interface StatusFacts {
   readonly isWaking: boolean;
   /** Whether clients see it as paused. */
   readonly isShownPaused: boolean;
-  /** Whether its files alone are left. */
+  /** Whether its memory is lost, so that a wake boots it from its files. */
   readonly hasLostMemory: boolean;
   /** Whether its instance was launched, and nothing has begun to end it. */
   readonly isLaunched: boolean;

@@ -38,7 +38,7 @@ export interface PreviewRouterDeps {
   readonly log: Logger;
 }
 
-/** What is served where the host of the request is not that of a preview, or where others than its users ask. */
+/** How a gateway serves a port: another preview than that of the host, or another status for a paused sandbox. */
 export interface Serving {
   readonly served?: Served | undefined;
   /** Status of the answer while the sandbox is paused and the request does not wake it. Default: that of previews. */

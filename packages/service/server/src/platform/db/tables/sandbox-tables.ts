@@ -80,7 +80,7 @@ export interface SandboxTable {
   pause_retain_ms: Generated<number | null>;
   /** Null in rows of older servers: the default. */
   pause_memory: Generated<string | null>;
-  /** What this pause keeps; null in rows of older servers, which kept the memory. */
+  /** Mode of the memory in this pause; null in rows of older servers, which kept the memory. */
   paused_memory: Generated<string | null>;
   lost_reason: Generated<string | null>;
   /** Null if the last wake had kept its memory. */
