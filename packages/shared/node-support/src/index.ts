@@ -16,6 +16,7 @@ export * from './header-fields.ts';
 export * from './idle-garbage-collection.ts';
 export * from './join-pieces.ts';
 export * from './json-bytes.ts';
+export * from './key-counts.ts';
 export * from './keyed-queue.ts';
 export * from './leaving-connection.ts';
 export * from './own-addresses.ts';

@@ -14,10 +14,8 @@ import { LIST_SCHEMA, type ListQuery, listSandboxes } from './list-sandboxes.ts'
 import { type ById, liveSandbox } from './live-sandbox.ts';
 import { logRoutes } from './log-routes.ts';
 import { notYetRoutes } from './not-yet-routes.ts';
-import { DEFAULT_TIMEOUT_S } from './pause-policy.ts';
+import { DEFAULT_TIMEOUT_S, SECOND_MS } from './pause-policy.ts';
 import { secretRoutes } from './secret-routes.ts';
-
-const SECOND_MS = 1000;
 
 /** Registers what E2B's clients call at `E2B_API_URL`. */
 export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {

@@ -1,19 +1,17 @@
 import { LIMITS, type PausePolicy } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
+import { KeyCounts } from '@cloche/node-support';
 import { isClocheError, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { keyOf } from './client-of.ts';
 import { connection } from './e2b-sandbox.ts';
-import { filesOnly } from './files-only.ts';
 import { type ById, liveSandbox } from './live-sandbox.ts';
-import { Overlaps } from './overlaps.ts';
-import { DEFAULT_TIMEOUT_S, FLAG, TIMEOUT } from './pause-policy.ts';
+import { DEFAULT_TIMEOUT_S, FLAG, filesOnly, SECOND_MS, TIMEOUT } from './pause-policy.ts';
 
-const SECOND_MS = 1000;
 /** Keeps a lifetime up to the end of the longest session within it, when `/v1` looks at it a moment later. */
 const CLOCK_MARGIN_MS = 1000;
-/** What E2B adds by a refresh or a resume without a time. */
+/** Lifetime of a refresh or a resume without a time, in seconds. */
 const SHORT_TIMEOUT_S = 15;
 
 interface WithTimeout extends ById {
@@ -36,34 +34,31 @@ export async function lifetimeRoutes(app: FastifyInstance, deps: E2bDeps): Promi
     });
   }
   // Of several requests at once, each is answered as the one that is first.
-  const pauses = new Overlaps();
+  const pauses = new KeyCounts<string>();
   app.post<WithTimeout>('/sandboxes/:sandboxID/pause', { schema }, async (request, reply) => {
     const arrivedAt = Date.now();
-    await pauses.during(request.params.sandboxID, async (isOverlapping) => {
-      const memory = filesOnly(request.body?.memory);
-      const sandbox = await liveSandbox(request, deps);
-      const { paused } = sandbox.info;
-      const wasPaused = paused !== undefined && Date.parse(paused.at) < arrivedAt;
-      if (wasPaused && !isOverlapping) throw new GatewayError(409, `The sandbox ${sandbox.id} is already paused.`);
-      await pauseNow(sandbox, memory);
-    });
+    const isOverlapping = pauses.of(request.params.sandboxID) > 0;
+    using _ = pauses.add(request.params.sandboxID);
+    const sandbox = await liveSandbox(request, deps);
+    const { paused } = sandbox.info;
+    const wasPaused = paused !== undefined && Date.parse(paused.at) < arrivedAt;
+    if (wasPaused && !isOverlapping) throw new GatewayError(409, `The sandbox ${sandbox.id} is already paused.`);
+    await pauseNow(sandbox, filesOnly(request.body?.memory));
     return reply.code(204).send();
   });
-  const resumes = new Overlaps();
+  const resumes = new KeyCounts<string>();
   app.post<WithTimeout>('/sandboxes/:sandboxID/resume', { schema }, async (request, reply) => {
     const arrivedAt = Date.now();
     const { timeout = SHORT_TIMEOUT_S, memory } = request.body ?? {};
-    const woken = await resumes.during(request.params.sandboxID, async (isOverlapping) => {
-      const options = filesOnly(memory);
-      const sandbox = await liveSandbox(request, deps);
-      const { paused, resumed } = sandbox.info;
-      const isPaused = paused !== undefined || (await deps.stateOf(sandbox.id))?.isPaused === true;
-      const isWoken = resumed !== undefined && (isOverlapping || Date.parse(resumed.at) >= arrivedAt);
-      if (!isPaused && !isWoken) throw new GatewayError(409, `The sandbox ${sandbox.id} is already running.`);
-      await wake(sandbox, timeout, options);
-      return sandbox;
-    });
-    return reply.code(201).send(connection(woken.info, keyOf(request), deps));
+    const isOverlapping = resumes.of(request.params.sandboxID) > 0;
+    using _ = resumes.add(request.params.sandboxID);
+    const sandbox = await liveSandbox(request, deps);
+    const { paused, resumed } = sandbox.info;
+    const isPaused = paused !== undefined || (await deps.stateOf(sandbox.id))?.isPaused === true;
+    const isWoken = resumed !== undefined && (isOverlapping || Date.parse(resumed.at) >= arrivedAt);
+    if (!isPaused && !isWoken) throw new GatewayError(409, `The sandbox ${sandbox.id} is already running.`);
+    await wake(sandbox, timeout, filesOnly(memory));
+    return reply.code(201).send(connection(sandbox.info, keyOf(request), deps));
   });
   app.post<WithTimeout>('/sandboxes/:sandboxID/timeout', { schema }, async (request, reply) => {
     const ttlMs = (request.body?.timeout ?? 0) * SECOND_MS;

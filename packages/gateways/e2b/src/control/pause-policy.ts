@@ -1,11 +1,10 @@
 import type { PausePolicy } from '@cloche/contract';
 import { GatewayError } from '@cloche/kit';
-import { filesOnly } from './files-only.ts';
 
 /** Lifetime without `timeout`: of a creation, of a connection, and at least that of a wake by a request. */
 export const DEFAULT_TIMEOUT_S = 300;
 const LONGEST_TIMEOUT_S = 86_400;
-const SECOND_MS = 1000;
+export const SECOND_MS = 1000;
 
 /** The fields of a creation that decide when its sandbox pauses. */
 export interface PauseRequest {
@@ -24,6 +23,11 @@ export const PAUSE_PROPERTIES = {
   autoPauseMemory: FLAG,
   autoResume: { type: ['object', 'null'], properties: { enabled: FLAG } },
 };
+
+/** Returns what `/v1` is sent for a pause or a wake whose flag says whether the memory is kept. */
+export function filesOnly(keepsMemory: boolean | null | undefined): { memory?: 'drop' } {
+  return keepsMemory === false ? { memory: 'drop' } : {};
+}
 
 /**
  * Returns the policy of a sandbox, which depends on the request alone: the operator's pauses by default are not for

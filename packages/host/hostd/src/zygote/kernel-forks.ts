@@ -1,3 +1,4 @@
+import { KeyCounts } from '@cloche/node-support';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { versionOfSource } from '../instance/instance-source.ts';
 import type { LaunchableVersion } from '../storage/launchable-versions.ts';
@@ -19,7 +20,7 @@ export class KernelForks {
   /** Instances with a forked kernel that was not requested yet. */
   readonly #spares = new Set<InstanceKey>();
   /** Forks under way, by instance: a sandbox's root can delay forks into it, for seconds each. */
-  readonly #underWay = new Map<InstanceKey, number>();
+  readonly #underWay = new KeyCounts<InstanceKey>();
   /** Instances that are waiting for a spare kernel. */
   readonly #awaitingSpare = new Set<InstanceKey>();
 
@@ -86,15 +87,9 @@ export class KernelForks {
 
   async #fork(key: InstanceKey, target: ForkTarget): Promise<void> {
     if (this.#zygotes === undefined) throw new Error('no kernel can be forked on this host');
-    const underWay = this.#underWay.get(key) ?? 0;
+    const underWay = this.#underWay.of(key);
     if (underWay >= MAX_FORKS_PER_INSTANCE) throw new Error(`${underWay} forks into ${key} are under way already`);
-    this.#underWay.set(key, underWay + 1);
-    try {
-      await this.#zygotes.fork(key, target);
-    } finally {
-      const left = (this.#underWay.get(key) ?? 1) - 1;
-      if (left === 0) this.#underWay.delete(key);
-      else this.#underWay.set(key, left);
-    }
+    using _ = this.#underWay.add(key);
+    await this.#zygotes.fork(key, target);
   }
 }

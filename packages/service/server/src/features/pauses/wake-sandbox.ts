@@ -1,5 +1,5 @@
 import { LIMITS, type SandboxId, type WakeCause, type WakeMode } from '@cloche/contract';
-import { BackOff, Deadline, orAbort, pause } from '@cloche/node-support';
+import { BackOff, Deadline, KeyCounts, orAbort, pause } from '@cloche/node-support';
 import { AppError, notFound, unavailable } from '../../platform/base/app-error.ts';
 import type { Changes } from '../../platform/base/changes.ts';
 import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
@@ -37,8 +37,7 @@ export class WakeSandbox {
   readonly #deps: WakeSandboxDeps;
   readonly #wakes = new Map<SandboxId, Promise<SandboxRecord>>();
   /** Requests that wait, by sandbox. */
-  readonly #waiting = new Map<SandboxId, number>();
-  #waiters = 0;
+  readonly #waiting = new KeyCounts<SandboxId>();
 
   constructor(deps: WakeSandboxDeps) {
     this.#deps = deps;
@@ -61,7 +60,7 @@ export class WakeSandbox {
     if (!factsOf(seen).needsWake) return seen;
     const { id, pause } = seen;
     using _ = this.#wait(id);
-    // What served a preview has ended with the memory.
+    // The program that served a preview has ended with the memory.
     const isInVain = waking.by === 'traffic' && factsOf(seen).hasLostMemory;
     if (isInVain || !WAKES[pause.wake].includes(waking.by)) return requireAwake(await this.settled(id, signal));
     return await orAbort(this.#wakes.get(id) ?? this.#begin(id, waking, call), signal);
@@ -98,20 +97,10 @@ export class WakeSandbox {
 
   /** Counts a request that waits, until it is disposed. @throws AppError `unavailable` */
   #wait(id: SandboxId): Disposable {
-    const waiting = this.#waiting.get(id) ?? 0;
-    if (this.#waiters >= LIMITS.wakeWaiters || waiting >= LIMITS.wakeWaitersPerSandbox) {
+    if (this.#waiting.total >= LIMITS.wakeWaiters || this.#waiting.of(id) >= LIMITS.wakeWaitersPerSandbox) {
       throw unavailable('Too many requests wait for the sandbox to wake; try again.');
     }
-    this.#waiters += 1;
-    this.#waiting.set(id, waiting + 1);
-    return {
-      [Symbol.dispose]: () => {
-        this.#waiters -= 1;
-        const left = (this.#waiting.get(id) ?? 1) - 1;
-        if (left === 0) this.#waiting.delete(id);
-        else this.#waiting.set(id, left);
-      },
-    };
+    return this.#waiting.add(id);
   }
 
   #begin(id: SandboxId, waking: Waking, call: Audited): Promise<SandboxRecord> {

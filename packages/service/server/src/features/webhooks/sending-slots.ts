@@ -1,4 +1,5 @@
 import type { OrgId } from '@cloche/contract';
+import { KeyCounts } from '@cloche/node-support';
 
 /** Most messages to webhooks that are under way at the same time: of this server, and of one organization. */
 const MOST = 256;
@@ -9,34 +10,20 @@ const MOST_OF_ORGANIZATION = 16;
  * each organization gets its turn.
  */
 export class SendingSlots {
-  readonly #used = new Map<OrgId, number>();
-  #count = 0;
+  readonly #used = new KeyCounts<OrgId>();
 
   get areAllUsed(): boolean {
-    return this.#count >= MOST;
+    return this.#used.total >= MOST;
   }
 
   /** Returns the organizations that have no free slot. */
   busy(): OrgId[] {
-    return [...this.#used].filter(([, used]) => used >= MOST_OF_ORGANIZATION).map(([orgId]) => orgId);
+    return this.#used.keysWith(MOST_OF_ORGANIZATION);
   }
 
   /** Takes a slot until its disposal. Returns undefined if none is free. */
   take(orgId: OrgId): Disposable | undefined {
-    const used = this.#used.get(orgId) ?? 0;
-    if (this.areAllUsed || used >= MOST_OF_ORGANIZATION) return undefined;
-    this.#used.set(orgId, used + 1);
-    this.#count += 1;
-    let isTaken = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!isTaken) return;
-        isTaken = false;
-        this.#count -= 1;
-        const left = (this.#used.get(orgId) ?? 1) - 1;
-        if (left > 0) this.#used.set(orgId, left);
-        else this.#used.delete(orgId);
-      },
-    };
+    if (this.areAllUsed || this.#used.of(orgId) >= MOST_OF_ORGANIZATION) return undefined;
+    return this.#used.add(orgId);
   }
 }

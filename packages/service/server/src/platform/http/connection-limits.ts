@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net';
+import { KeyCounts } from '@cloche/node-support';
 import { networkOf } from '../base/network-of.ts';
 
 /**
@@ -29,22 +30,17 @@ export function isOwnAddress(address: string): boolean {
 /** Closes connections beyond the limits when they arrive, before authentication. */
 export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
   const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, isExempt = isOwnAddress } = limits;
-  const byNetwork = new Map<string, number>();
+  const byNetwork = new KeyCounts<string>();
   server.maxConnections = inAll;
   server.prependListener('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? '';
     if (isExempt(address)) return;
     const network = networkOf(address);
-    const count = byNetwork.get(network) ?? 0;
-    if (count >= perAddress) {
+    if (byNetwork.of(network) >= perAddress) {
       socket.destroy();
       return;
     }
-    byNetwork.set(network, count + 1);
-    socket.once('close', () => {
-      const left = (byNetwork.get(network) ?? 1) - 1;
-      if (left > 0) byNetwork.set(network, left);
-      else byNetwork.delete(network);
-    });
+    const counted = byNetwork.add(network);
+    socket.once('close', () => counted[Symbol.dispose]());
   });
 }

@@ -1,3 +1,4 @@
+import { KeyCounts } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import type { Database } from '../../db/database.ts';
@@ -63,7 +64,7 @@ export class JournaledRecords implements IdempotencyRecords {
    * Number of claims of each scope that the database currently decides. Meanwhile, no claim of that scope may be
    * decided from the journal.
    */
-  readonly #deciding = new Map<string, number>();
+  readonly #deciding = new KeyCounts<string>();
   #bodyBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #isFull = false;
@@ -102,15 +103,9 @@ export class JournaledRecords implements IdempotencyRecords {
       this.#write({ claimed: request });
       return { id: request.id, claim: 1 };
     }
-    this.#deciding.set(scope, (this.#deciding.get(scope) ?? 0) + 1);
-    try {
-      await this.flush();
-      return await this.#records.claim(request);
-    } finally {
-      const others = (this.#deciding.get(scope) ?? 1) - 1;
-      if (others > 0) this.#deciding.set(scope, others);
-      else this.#deciding.delete(scope);
-    }
+    using _ = this.#deciding.add(scope);
+    await this.flush();
+    return await this.#records.claim(request);
   }
 
   async find(scope: IdempotencyScope): Promise<StoredRecord | undefined> {
@@ -151,7 +146,7 @@ export class JournaledRecords implements IdempotencyRecords {
    * decides.
    */
   #isNew(scope: string, request: ClaimRequest): boolean {
-    if (this.#byScope.has(scope) || this.#deciding.has(scope) || this.#byScope.size >= MAX_RECORDS) return false;
+    if (this.#byScope.has(scope) || this.#deciding.of(scope) > 0 || this.#byScope.size >= MAX_RECORDS) return false;
     if (this.#database.isInTransaction) return false;
     return this.#findNow(request)?.rows.length === 0;
   }
